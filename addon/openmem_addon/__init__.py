@@ -1,0 +1,1 @@
+"""What happens to a request: parse, rows, plan, render. mitmproxy is touched only in `proxy`."""

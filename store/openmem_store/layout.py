@@ -1,0 +1,67 @@
+"""Own the paths under the state root, their modes, and the atomic replacement of a file."""
+
+import os
+import secrets
+from pathlib import Path
+
+SUFFIXES = (".db", ".db-wal", ".db-shm", ".json", ".trim.json", ".force", ".log.jsonl")
+"""Every suffix a session's files may have; retention groups by them."""
+
+_DIRECTORY_MODE = 0o700
+_FILE_MODE = 0o600
+
+
+class Layout:
+    """Name every file of the store under one root (`$OPENMEM_STATE_DIR/context`)."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.sessions = root / "sessions"
+        self.blobs = root / "blobs"
+
+    def prepare(self) -> None:
+        """Create the directories, mode 700, and take access from group and others where they exist."""
+        for directory in (self.root, self.sessions, self.blobs):
+            directory.mkdir(parents=True, exist_ok=True, mode=_DIRECTORY_MODE)
+            if directory.stat().st_mode & 0o077:
+                directory.chmod(_DIRECTORY_MODE)
+
+    def database(self, sid: str) -> Path:
+        return self.sessions / f"{sid}.db"
+
+    def trim(self, sid: str) -> Path:
+        return self.sessions / f"{sid}.trim.json"
+
+    def force(self, sid: str) -> Path:
+        return self.sessions / f"{sid}.force"
+
+    def registration(self, sid: str) -> Path:
+        return self.sessions / f"{sid}.json"
+
+    def blob(self, blob_id: str) -> Path:
+        return self.blobs / f"{blob_id}.txt"
+
+    @property
+    def ttl_stamp(self) -> Path:
+        return self.root / ".ttl-stamp"
+
+    @property
+    def writers_lock(self) -> Path:
+        """One empty file whose byte ranges are the per-session writer locks."""
+        return self.root / ".writers.lock"
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write `content` to `path` atomically, mode 600: a reader sees the old bytes or the new, never a part.
+
+    Survives a crash of this process; it does not fsync, so a power loss may bring the old bytes back.
+    """
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(scratch, path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise

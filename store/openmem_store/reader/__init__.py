@@ -1,0 +1,1 @@
+"""The reading process: opens every database read-only and answers over MCP."""
