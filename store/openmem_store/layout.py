@@ -59,9 +59,9 @@ def replace(path: Path, content: bytes) -> None:
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        os.replace(scratch, path)
+        scratch.replace(path)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -37,6 +38,18 @@ class Row(msgspec.Struct, frozen=True):
     text: str
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """Return `text` as SQLite and UTF-8 files can hold it: each lone surrogate is one U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
 def fingerprint(value: object) -> str:
     """Return the first 32 hex of the SHA-256 of `value` as compact JSON with sorted keys.
 
@@ -46,7 +59,7 @@ def fingerprint(value: object) -> str:
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
-        encoded = "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
+        encoded = _SURROGATE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", text).encode()
     return hashlib.sha256(encoded).hexdigest()[:32]
 
 

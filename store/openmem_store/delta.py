@@ -1,0 +1,109 @@
+"""Own the difference between the rows a request carries and those its session database has.
+
+Pure: the writer reads the index from the file, asks here what to write, and tells the index when
+that is committed.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from openmem_store.rows import Row
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """What the writer remembers of a stored row."""
+
+    seq: int
+    in_context: bool
+    blob: bool
+    """Whether the row names a blob."""
+
+
+Index = dict[str, Known]
+"""Every row of one database, by fingerprint."""
+
+
+class Fresh(msgspec.Struct, frozen=True):
+    """A row to insert."""
+
+    seq: int
+    row: Row
+    in_context: bool
+    blob_id: str | None
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """What one request changes. Empty tuples mean that nothing is written."""
+
+    added: tuple[Fresh, ...]
+    """In the order of the conversation, `seq` ascending."""
+    left: tuple[str, ...]
+    """Fingerprints of stored rows that leave the context."""
+    returned: tuple[str, ...]
+    """Fingerprints of stored rows that come back into it."""
+    blobs: tuple[tuple[str, str], ...]
+    """(fingerprint, blob id) of stored rows that had none."""
+    cut: int | None
+    """`seq` of the cut turn's first row."""
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.left or self.returned or self.blobs)
+
+
+def compare(
+    index: Index,
+    rows: Sequence[Row],
+    *,
+    dropped: Collection[int],
+    cut: int | None,
+    owned: int,
+    blobs: Mapping[int, str],
+) -> Delta:
+    """Return what to write so that the database holds `rows` as this request sends them.
+
+    `dropped`, `cut` and the keys of `blobs` are indexes into `rows`. Rows before `owned` were
+    stored first by another lane: they are inserted when missing, their flags are never touched.
+    """
+    out = frozenset(dropped)
+    top = max((known.seq for known in index.values()), default=0)
+    added: dict[str, Fresh] = {}
+    left: list[str] = []
+    returned: list[str] = []
+    named: list[tuple[str, str]] = []
+    for place, row in enumerate(rows):
+        key = row.fingerprint
+        stays = place not in out
+        known = index.get(key)
+        if known is None:
+            if key not in added:
+                added[key] = Fresh(top + len(added) + 1, row, stays, blobs.get(place))
+            continue
+        if place >= owned and known.in_context != stays:
+            (returned if stays else left).append(key)
+        if place in blobs and not known.blob:
+            named.append((key, blobs[place]))
+    return Delta(
+        tuple(added.values()), tuple(left), tuple(returned), tuple(named), _seq(index, added, rows, cut)
+    )
+
+
+def _seq(index: Index, added: Mapping[str, Fresh], rows: Sequence[Row], place: int | None) -> int | None:
+    if place is None:
+        return None
+    key = rows[place].fingerprint
+    known = index.get(key)
+    return known.seq if known is not None else added[key].seq
+
+
+def apply(index: Index, delta: Delta) -> None:
+    """Bring `index` to what the database holds once `delta` is committed."""
+    for fresh in delta.added:
+        index[fresh.row.fingerprint] = Known(fresh.seq, fresh.in_context, fresh.blob_id is not None)
+    for keys, stays in ((delta.left, False), (delta.returned, True)):
+        for key in keys:
+            known = index[key]
+            index[key] = Known(known.seq, stays, known.blob)
+    for key, _ in delta.blobs:
+        known = index[key]
+        index[key] = Known(known.seq, known.in_context, blob=True)
