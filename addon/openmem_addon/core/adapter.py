@@ -1,0 +1,46 @@
+"""Own which wire format a path speaks. A fourth is one module and one line here."""
+
+from types import ModuleType
+from typing import Protocol, cast
+
+import msgspec
+
+from . import anthropic
+from .model import Conversation
+from .usage import Usage
+from .view import Rendering
+
+
+class Adapter(Protocol):
+    """What one wire format can do; implemented by a module."""
+
+    def parse(self, body: bytes) -> Conversation: ...
+
+    def render(self, conversation: Conversation, rendering: Rendering) -> bytes: ...
+
+    def usage(self, payload: bytes) -> Usage | None: ...
+
+
+class Route(msgspec.Struct, frozen=True):
+    """What a request path asks for."""
+
+    adapter: Adapter
+    counts: bool = False
+    """The path only counts tokens."""
+
+
+def _wire(module: ModuleType) -> Adapter:
+    return cast(Adapter, module)
+
+
+ROUTES: dict[str, Route] = {
+    "/v1/messages": Route(_wire(anthropic)),
+    "/v1/messages/count_tokens": Route(_wire(anthropic), counts=True),
+}
+"""By path suffix, so that any prefix of a gateway works."""
+
+
+def for_path(path: str) -> Route | None:
+    """Return the route of a request path, its query ignored; None where it is none of ours."""
+    bare = path.partition("?")[0].rstrip("/")
+    return next((route for suffix, route in ROUTES.items() if bare.endswith(suffix)), None)

@@ -1,0 +1,503 @@
+"""Own the Anthropic Messages wire: a body taken apart into items, and put together again under a view.
+
+https://platform.claude.com/docs/en/api/messages
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+from openmem_store.rows import Draft, Role
+
+from . import media, source, texts
+from .identify import is_wrapper, offers_search
+from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
+from .source import NotSplicable, Span
+from .usage import Usage
+from .view import Rendering
+
+BILLING = "x-anthropic-billing-header:"
+"""Opens a system block that Claude Code changes on every request; it must stay first and names nothing."""
+
+_SIGNED = ("thinking", "redacted_thinking")
+_SERVER_USES = ("server_tool_use", "mcp_tool_use")
+
+
+class _Source(msgspec.Struct):
+    type: str = ""
+    media_type: str = ""
+    data: str | None = None
+
+
+class _Block(msgspec.Struct):
+    """The fields we read of any content block; the rest stays in its source."""
+
+    type: str
+    text: str = ""
+    thinking: str = ""
+    id: str = ""
+    name: str = ""
+    tool_use_id: str = ""
+    tool_name: str = ""
+    input: msgspec.Raw | None = None
+    content: msgspec.Raw | None = None
+    source: msgspec.Raw | None = None
+    cache_control: msgspec.Raw | None = None
+
+
+class _Message(msgspec.Struct):
+    role: Literal["user", "assistant", "system"]
+    content: str | list[msgspec.Raw]
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+    type: str = ""
+    defer_loading: bool = False
+    cache_control: msgspec.Raw | None = None
+
+
+class _Thinking(msgspec.Struct):
+    type: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    user_id: object = None
+
+
+class _Original(msgspec.Struct):
+    """Fields that only name a session; a wrong type there is no reason to refuse the request."""
+
+    metadata: _Metadata | None = None
+    prompt_cache_key: object = None
+
+
+class _OriginalRequest(msgspec.Struct):
+    body: _Original | None = None
+
+
+class _Output(msgspec.Struct):
+    format: msgspec.Raw | None = None
+
+
+class _Request(msgspec.Struct):
+    """The top-level fields we read."""
+
+    messages: list[msgspec.Raw]
+    model: str | None = None
+    system: str | list[msgspec.Raw] | None = None
+    tools: list[msgspec.Raw] | None = None
+    metadata: _Metadata | None = None
+    thinking: _Thinking | None = None
+    max_tokens: int | None = None
+    output_config: _Output | None = None
+    output_format: msgspec.Raw | None = None
+    cache_control: msgspec.Raw | None = None
+    prompt_cache_key: object = None
+    proxy_server_request: _OriginalRequest | None = None
+
+
+_REQUEST = msgspec.json.Decoder(_Request)
+_MESSAGE = msgspec.json.Decoder(_Message)
+_BLOCK = msgspec.json.Decoder(_Block)
+_CONTENT = msgspec.json.Decoder(str | list[msgspec.Raw])
+_TOOL = msgspec.json.Decoder(_Tool)
+_SOURCE = msgspec.json.Decoder(_Source)
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def parse(body: bytes) -> Conversation:
+    """Take a request apart. Raises NotSplicable where it is not what the wire's documentation says."""
+    readable = source.readable(body)
+    try:
+        return _parse(body, readable)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise NotSplicable(f"not an Anthropic request: {type(error).__name__}") from error
+
+
+def _parse(body: bytes, readable: bytes) -> Conversation:
+    places = source.members(readable)
+    request = _REQUEST.decode(readable)
+    if "messages" not in places:
+        raise NotSplicable("no messages")
+    start, stop = places["messages"]
+    spans = [(start + a, start + b) for a, b in source.elements(readable[start:stop])]
+    reader = _Reader()
+    items = tuple(reader.item(body[a:b], readable[a:b]) for a, b in spans)
+
+    blocks = _system_blocks(request)
+    system = [block.text for block in blocks if not block.text.startswith(BILLING)]
+    shown = [text.replace(texts.STANDING_INSTRUCTION, "") for text in system]
+    tools = [_TOOL.decode(tool) for tool in request.tools or ()]
+    loaded = [raw for raw, tool in zip(request.tools or (), tools, strict=True) if not tool.defer_loading]
+    first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
+    output = request.output_config.format if request.output_config else None
+    return Conversation(
+        body=body,
+        model=request.model,
+        items=items,
+        head_chars=sum(map(len, shown)) + sum(len(bytes(tool).decode()) for tool in loaded),
+        head_media=0,
+        tools=tuple(tool.name for tool in tools),
+        teaches=any(map(offers_search, system)) or any(item.teaches for item in items),
+        instructed=any(texts.STANDING_INSTRUCTION in text for text in system),
+        manual_reasoning=request.thinking is not None and request.thinking.type == "enabled",
+        structured=output is not None or request.output_format is not None,
+        max_tokens=request.max_tokens,
+        identity="\n".join(
+            [text for text in system if text != texts.STANDING_INSTRUCTION]
+            + [draft.text for draft in (first_turn.drafts if first_turn else ())]
+        ),
+        users=_texts(body.metadata.user_id for body in _bodies(request) if body.metadata),
+        cache_keys=_texts(body.prompt_cache_key for body in _bodies(request)),
+        cache_marks=_cache_marks(request, tools, blocks, reader.marked),
+    )
+
+
+def _system_blocks(request: _Request) -> list[_Block]:
+    if isinstance(request.system, list):
+        return [_BLOCK.decode(block) for block in request.system]
+    return [_Block("text", text=request.system)] if request.system else []
+
+
+def _bodies(request: _Request) -> list[_Request | _Original]:
+    """Return the request and the original that a gateway passes along with it."""
+    original = request.proxy_server_request.body if request.proxy_server_request else None
+    return [request] if original is None else [request, original]
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(value for value in values if isinstance(value, str))
+
+
+def _cache_marks(
+    request: _Request, tools: Sequence[_Tool], system: Sequence[_Block], messages: Sequence[int]
+) -> tuple[str, ...]:
+    total = len(request.messages)
+    return (
+        *("tools" for tool in tools if tool.cache_control is not None),
+        *("system" for block in system if block.cache_control is not None),
+        *(f"m-{total - index}" for index in messages),
+        *(("m-1",) if request.cache_control is not None and total else ()),
+    )
+
+
+class _Reader:
+    """Read messages in order: a result is named by the call before it."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.marked: list[int] = []
+        """Index of the message of each cache marker."""
+        self._index = -1
+        self._previous: ItemKind | None = None
+        self._answered = False
+
+    def item(self, original: bytes, readable: bytes) -> Item:
+        self._index += 1
+        message = _MESSAGE.decode(readable)
+        blocks, raws = _blocks(message.content)
+        self.marked += [self._index] * _marks(blocks)
+        self._answered = self._answered or message.role == "assistant"
+        kind = _kind(message.role, blocks)
+        drafts: list[Draft] = []
+        results: list[Result] = []
+        signed_chars = weight = 0
+        for place, (block, raw) in enumerate(zip(blocks, raws, strict=True)):
+            made = self._draft(message.role, block, raw)
+            if made is not None:
+                if block.type == "tool_result" and _compressible(block) and not is_own_tool(made.name):
+                    results.append(Result(place, len(drafts), made.text))
+                drafts.append(made)
+                if made.kind == "thinking":
+                    signed_chars += len(made.text)
+            weight += _media(block)
+        item = Item(
+            source=original,
+            kind=kind,
+            drafts=tuple(drafts),
+            stored=message.role != "system" or self._answered,
+            calls=tuple(Call(block.id, block.name) for block in blocks if block.type == "tool_use"),
+            answers=tuple(block.tool_use_id for block in blocks if block.type == "tool_result"),
+            opens_step=message.role == "assistant" and self._previous != "assistant",
+            replies=message.role == "assistant" and not any(block.type == "tool_use" for block in blocks),
+            signed=any(block.type in _SIGNED for block in blocks),
+            bare=bool(blocks) and all(block.type in _SIGNED for block in blocks),
+            ends_in_server_tool=message.role == "assistant" and bool(blocks) and _is_server(blocks[-1].type),
+            loads=tuple(name for block in blocks for name in _loads(block)),
+            teaches=kind in ("system", "wrapper", "turn") and _teaches(kind, drafts),
+            results=tuple(results),
+            chars=sum(_counted(draft) for draft in drafts),
+            signed_chars=signed_chars,
+            media=weight,
+        )
+        if kind != "system":
+            self._previous = kind
+        return item
+
+    def _draft(self, role: str, block: _Block, raw: bytes) -> Draft | None:
+        side: Role = "assistant" if role == "assistant" else "user"
+        if block.type == "text":
+            return Draft(side, "text", "system" if role == "system" else None, block.text)
+        if block.type in _SIGNED:
+            return Draft("assistant", "thinking", None, block.thinking) if block.thinking.strip() else None
+        if block.type == "tool_use" or block.type in _SERVER_USES:
+            self.names[block.id] = block.name
+            return Draft("assistant", "tool_use", block.name, source.compact(block.input or b"{}"))
+        if block.type == "tool_result" or block.type.endswith("_tool_result"):
+            text = _result_text(block)
+            return Draft("tool", "tool_result", self.names.get(block.tool_use_id), text)
+        return Draft(side, "text", "system" if role == "system" else None, _described(block, raw))
+
+
+def _blocks(content: str | list[msgspec.Raw]) -> tuple[list[_Block], list[bytes]]:
+    if isinstance(content, str):
+        return [_Block("text", text=content)], [b""]
+    return [_BLOCK.decode(raw) for raw in content], [bytes(raw) for raw in content]
+
+
+def _marks(blocks: Sequence[_Block]) -> int:
+    """Count cache markers, those on the parts of a tool result included."""
+    inner = (
+        _BLOCK.decode(raw)
+        for block in blocks
+        if block.type == "tool_result" and block.content is not None and b"cache_control" in bytes(block.content)
+        for raw in _parts(block.content)
+    )
+    return sum(block.cache_control is not None for block in (*blocks, *inner))
+
+
+def _kind(role: str, blocks: Sequence[_Block]) -> ItemKind:
+    if role != "user":
+        return "system" if role == "system" else "assistant"
+    if any(block.type == "tool_result" for block in blocks):
+        return "results"
+    if not blocks:
+        return "other"
+    return "wrapper" if all(block.type == "text" and is_wrapper(block.text) for block in blocks) else "turn"
+
+
+def _teaches(kind: ItemKind, drafts: Sequence[Draft]) -> bool:
+    """Return whether a text that the client wrote, not the user, offers our tools."""
+    return any(offers_search(draft.text) for draft in drafts if kind != "turn" or is_wrapper(draft.text))
+
+
+def _is_server(kind: str) -> bool:
+    return kind in _SERVER_USES or (kind.endswith("_tool_result") and kind != "tool_result")
+
+
+def _parts(content: msgspec.Raw | None) -> list[msgspec.Raw]:
+    """Return the parts of a content; a string, an object or nothing has none."""
+    value = _content(content)
+    return value if isinstance(value, list) else []
+
+
+def _content(content: msgspec.Raw | None) -> str | list[msgspec.Raw] | None:
+    """Return a tool result's content, None for an object, which some server tools answer with."""
+    if content is None:
+        return ""
+    return None if bytes(content)[:1] == b"{" else _CONTENT.decode(content)
+
+
+def _loads(block: _Block) -> list[str]:
+    if block.type != "tool_result" or block.content is None or b"tool_reference" not in bytes(block.content):
+        return []
+    parts = [_BLOCK.decode(raw) for raw in _parts(block.content)]
+    return [part.tool_name for part in parts if part.type == "tool_reference"]
+
+
+def _result_text(block: _Block) -> str:
+    value = _content(block.content)
+    if value is None:
+        return source.compact(bytes(block.content or b"{}"))
+    if isinstance(value, str):
+        return value
+    parts = [(_BLOCK.decode(raw), bytes(raw)) for raw in value]
+    return "\n".join(part.text if part.type == "text" else _described(part, raw) for part, raw in parts)
+
+
+def _compressible(block: _Block) -> bool:
+    """Return whether a tool result is text alone: nothing else may be quoted or replaced."""
+    value = _content(block.content)
+    return isinstance(value, str) or (value is not None and all(_BLOCK.decode(raw).type == "text" for raw in value))
+
+
+def _described(block: _Block, raw: bytes) -> str:
+    """Return a part that is no text: its type, size and hash; the text of a plain-text document as it is."""
+    where = _SOURCE.decode(block.source) if block.source is not None else _Source()
+    if where.type == "text" and where.data is not None:
+        return where.data
+    content = where.data.encode() if where.data else _without_mark(raw)
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return " ".join(
+        part for part in (f"[{block.type}", where.media_type, f"{len(content)} bytes", f"sha256:{digest}]") if part
+    )
+
+
+def _without_mark(raw: bytes) -> bytes:
+    """Return a block's compact source without its cache marker, which moves from request to request."""
+    values = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    values.pop("cache_control", None)
+    return source.compact(msgspec.json.encode(values)).encode()
+
+
+def _media(block: _Block) -> int:
+    if block.type == "tool_result":
+        return sum(_media(_BLOCK.decode(raw)) for raw in _parts(block.content))
+    if block.type not in ("image", "document") or block.source is None:
+        return 0
+    where = _SOURCE.decode(block.source)
+    if block.type == "image":
+        return media.image_tokens(where.data)
+    return 0 if where.type in ("text", "content") else media.document_tokens(where.data)
+
+
+def _counted(draft: Draft) -> int:
+    return len(draft.text) + (len(draft.name or "") if draft.kind == "tool_use" else 0)
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+def render(conversation: Conversation, rendering: Rendering) -> bytes:
+    """Put a request together under a view: what the view does not touch is the client's bytes."""
+    readable = source.readable(conversation.body)
+    places = source.members(readable)
+    values: dict[Span, bytes] = {}
+    if rendering.changes_items(len(conversation.items)):
+        values[places["messages"]] = source.array(_messages(conversation, rendering))
+    if not rendering.instruct or conversation.instructed:
+        return source.replaced(conversation.body, values) if values else conversation.body
+    block = msgspec.json.encode({"type": "text", "text": texts.STANDING_INSTRUCTION})
+    if "system" not in places:
+        return source.with_member(source.replaced(conversation.body, values), "system", source.array([block]))
+    start, stop = places["system"]
+    values[start, stop] = _appended(conversation.body[start:stop], readable[start:stop], block)
+    return source.replaced(conversation.body, values)
+
+
+def _appended(system: bytes, readable: bytes, block: bytes) -> bytes:
+    """Return `system` as a list that ends with our block; a string becomes its first block."""
+    if readable.startswith(b"["):
+        return source.array([*(system[a:b] for a, b in source.elements(readable)), block])
+    if readable in (b"null", b'""'):
+        return source.array([block])
+    return source.array([_text_block(system), block])
+
+
+def _text_block(text: bytes) -> bytes:
+    """Return a text block around a JSON string, its escapes as they are."""
+    return b'{"type":"text","text":' + text + b"}"
+
+
+def _messages(conversation: Conversation, rendering: Rendering) -> list[bytes]:
+    items = conversation.items
+    moved = [part for index in rendering.moved for part in _parts_of(items[index].source)]
+    written: list[bytes] = []
+    placing = False
+    for index in rendering.kept:
+        text = _message(items[index], index, rendering)
+        if placing:
+            placing = False
+            if items[index].kind == "system":
+                text = _with_parts(text, [*moved, *_parts_of(text)])
+            else:
+                written.append(b'{"role":"system","content":' + source.array(moved) + b"}")
+        written.append(text)
+        placing = placing or index == rendering.moved_after
+    if placing:
+        written.append(b'{"role":"system","content":' + source.array(moved) + b"}")
+    return written
+
+
+def _message(item: Item, index: int, rendering: Rendering) -> bytes:
+    """Return one message under a view."""
+    text = item.source
+    compressed = rendering.compressed.get(index)
+    noted = index == rendering.noted and bool(rendering.note)
+    stripped = index in rendering.stripped
+    if not (compressed or noted or stripped):
+        return text
+    parts = _parts_of(text)
+    if compressed:
+        parts = [_compressed(part, compressed[i]) if i in compressed else part for i, part in enumerate(parts)]
+    if stripped:
+        parts = [part for part in parts if _BLOCK.decode(source.readable(part)).type not in _SIGNED]
+    if index in rendering.emptied:
+        parts = [msgspec.json.encode({"type": "text", "text": texts.NO_TEXT})]
+    if noted:
+        parts = [msgspec.json.encode({"type": "text", "text": rendering.note}), *parts]
+    return _with_parts(text, parts)
+
+
+def _parts_of(message: bytes) -> list[bytes]:
+    """Return the source of each content block; a string is one text block."""
+    readable = source.readable(message)
+    start, stop = source.members(readable)["content"]
+    if readable[start:stop].startswith(b"["):
+        return [message[start + a : start + b] for a, b in source.elements(readable[start:stop])]
+    return [_text_block(message[start:stop])]
+
+
+def _with_parts(message: bytes, parts: list[bytes]) -> bytes:
+    place = source.members(source.readable(message))["content"]
+    return source.replaced(message, {place: source.array(parts)})
+
+
+def _compressed(part: bytes, form: str) -> bytes:
+    """Return a tool result block that holds the compressed form, in the shape its content had."""
+    readable = source.readable(part)
+    start, stop = source.members(readable)["content"]
+    value = msgspec.json.encode(form)
+    if readable[start:stop].startswith(b"["):
+        inner = [part[start + a : start + b] for a, b in source.elements(readable[start:stop])]
+        last = source.readable(inner[-1])
+        value = source.array([source.replaced(inner[-1], {source.members(last)["text"]: value})])
+    return source.replaced(part, {(start, stop): value})
+
+
+# --- usage -----------------------------------------------------------------------------------------
+
+
+class _Counts(msgspec.Struct):
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class _Reply(msgspec.Struct):
+    usage: _Counts | None = None
+
+
+class _Event(msgspec.Struct):
+    """A whole answer, or one event of a stream."""
+
+    type: str = ""
+    message: _Reply | None = None
+    usage: _Counts | None = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+def usage(payload: bytes) -> Usage | None:
+    """Return what one event, or one whole answer, reports; None where it reports nothing.
+
+    The counts of a stream are cumulative: the tap keeps the last one reported of each.
+    """
+    event = _EVENT.decode(payload)
+    counts = event.usage or (event.message.usage if event.message else None)
+    final = event.type in ("message_stop", "message")
+    if counts is None:
+        return Usage(final=True) if final else None
+    return Usage(
+        input_tokens=counts.input_tokens,
+        cache_read_tokens=counts.cache_read_input_tokens,
+        cache_creation_tokens=counts.cache_creation_input_tokens,
+        output_tokens=counts.output_tokens,
+        final=final,
+    )

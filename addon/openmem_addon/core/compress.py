@@ -1,0 +1,28 @@
+"""Own what stands for a long tool result: its head, its tail and the blob that holds the whole."""
+
+import hashlib
+
+from . import texts, tokens
+
+HEAD = 1500
+"""Code points of the head excerpt: a command's first output, a file's imports; constant, or prefixes would change."""
+
+TAIL = 1000
+"""Code points of the tail excerpt, where errors and summaries stand."""
+
+
+def blob_id(text: str) -> str:
+    """Return the first 16 hex of the SHA-256 of the UTF-8 text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def compressed(text: str, chars_per_token: float) -> str | None:
+    """Return the compressed form of a tool result, or None where it would not be shorter.
+
+    A pure function of the text and the settings, cut on code points, so that it is the same
+    bytes on every request.
+    """
+    if len(text) <= HEAD + TAIL:
+        return None
+    form = texts.compressed(tokens.plain(text, chars_per_token), blob_id(text), text[:HEAD], text[-TAIL:])
+    return form if len(form) < len(text) else None

@@ -1,0 +1,145 @@
+"""Own what differs by client: session ids, lanes, side requests and wrapper tags, as tables."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+from openmem_store import sid
+
+from . import texts
+from .model import Conversation
+
+RequestKind = Literal["main", "subagent", "side", "compaction", "count"]
+"""`side` title, quota and other auxiliary calls; `count` a token count of a conversation."""
+
+MAIN_LANE = "main"
+
+SESSION_HEADERS_FIRST = ("x-openmem-session-id", "x-claude-code-session-id")
+"""Asked before the body."""
+
+SESSION_HEADERS_LAST = ("session_id", "x-session-id", "conversation_id")
+"""Asked after it."""
+
+AGENT_HEADERS = ("x-claude-code-agent-id",)
+"""A subagent's own name inside its session."""
+
+REQUEST_CLASSES: dict[str, RequestKind] = {
+    "main": "main",
+    "subagent": "subagent",
+    "compaction": "compaction",
+    "auxiliary": "side",
+}
+"""`x-claude-code-request-class`, as Claude Code sends it."""
+
+COMPACTION_HEADERS = ("x-claude-code-compaction", "x-cc-compaction-request")
+COMPACTED_HEADER = "x-claude-code-context-compacted"
+"""On the first request after the client compacted its own history."""
+
+WRAPPER_TAGS = (
+    "system-reminder",
+    "task-notification",
+    "local-command-caveat",
+    "local-command-stdout",
+    "local-command-stderr",
+)
+"""Claude Code's tags around text the user did not type."""
+
+_LEGACY_USER = re.compile(r"_session_([0-9A-Za-z-]{8,})\Z")
+_OPENING_TAG = re.compile(r"\s*<(" + "|".join(map(re.escape, WRAPPER_TAGS)) + r")(?:\s[^>]*)?>")
+
+
+class _User(msgspec.Struct):
+    session_id: object = None
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose request it is."""
+
+    sid: str
+    lane: str
+    """`main`, or the subagent's id: each lane has its own threads."""
+    kind: RequestKind
+    compacted: bool
+    """The client says that it compacted its history before this request."""
+
+
+def identify(headers: Mapping[str, str], conversation: Conversation, *, counts: bool) -> Identity | None:
+    """Return whose request it is, or None where no source names a session.
+
+    `headers` has lower-case names; `counts` says that the path only counts tokens.
+    """
+    found = session_id(headers, conversation)
+    if found is None:
+        return None
+    agent = next((headers[name] for name in AGENT_HEADERS if headers.get(name)), None)
+    return Identity(
+        sid=found,
+        lane=sid.sanitize(agent or "") or MAIN_LANE,
+        kind="count" if counts else _kind(headers, conversation, agent),
+        compacted=bool(headers.get(COMPACTED_HEADER)),
+    )
+
+
+def _kind(headers: Mapping[str, str], conversation: Conversation, agent: str | None) -> RequestKind:
+    if any(headers.get(name) for name in COMPACTION_HEADERS):
+        return "compaction"
+    stated = REQUEST_CLASSES.get(headers.get("x-claude-code-request-class", ""))
+    if stated == "side" or stated == "compaction":
+        return stated
+    if not conversation.tools and (conversation.structured or conversation.max_tokens == 1):
+        return "side"
+    return stated or ("subagent" if agent else "main")
+
+
+def session_id(headers: Mapping[str, str], conversation: Conversation) -> str | None:
+    """Return the first usable session id, sanitised; None where no source has one."""
+    for candidate in _candidates(headers, conversation):
+        found = sid.sanitize(candidate)
+        if found is not None:
+            return found
+    return None
+
+
+def _candidates(headers: Mapping[str, str], conversation: Conversation) -> Iterable[str]:
+    yield from (headers[name] for name in SESSION_HEADERS_FIRST if name in headers)
+    for user in conversation.users:
+        yield from _user_session(user)
+    yield from conversation.cache_keys
+    yield from (headers[name] for name in SESSION_HEADERS_LAST if name in headers)
+
+
+def _user_session(user: str) -> Iterable[str]:
+    try:
+        stated = msgspec.json.decode(user, type=_User).session_id
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        stated = None
+    if isinstance(stated, str):
+        yield stated
+    legacy = _LEGACY_USER.search(user)
+    if legacy:
+        yield legacy[1]
+
+
+def derived_session_id(conversation: Conversation) -> str:
+    """Return the id of a session that has none: a hash of its system text and first user message."""
+    digest = hashlib.sha256(conversation.identity.encode()).hexdigest()[:16]
+    return f"fp-{digest}"
+
+
+def is_wrapper(text: str) -> bool:
+    """Return whether a user's text lies wholly inside wrapper tags of a client."""
+    position = 0
+    while opening := _OPENING_TAG.match(text, position):
+        closing = f"</{opening[1]}>"
+        stop = text.find(closing, opening.end())
+        if stop == -1:
+            return False
+        position = stop + len(closing)
+    return position > 0 and not text[position:].strip()
+
+
+def offers_search(text: str) -> bool:
+    """Return whether a client's text names our search tool, sentences of ours aside."""
+    return texts.TOOL_NAME in text and texts.TOOL_NAME in texts.without_ours(text)

@@ -1,0 +1,122 @@
+"""Own the values between the wire formats and the planner: a conversation as items, none of a provider's shape."""
+
+from typing import Literal
+
+import msgspec
+from openmem_store.rows import Draft, fingerprint
+
+ItemKind = Literal["pinned", "system", "turn", "wrapper", "results", "assistant", "other"]
+"""What an item is to the planner.
+
+`turn` a real user turn; `wrapper` a user message wholly inside a client's wrapper tags;
+`results` holds tool results (and perhaps text beside them); `pinned` stays in every view;
+`system` a mid-conversation system message; `other` travels with the group before it.
+"""
+
+USER_KINDS: tuple[ItemKind, ...] = ("turn", "wrapper", "results")
+"""Kinds that a provider reads as the user's side."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One tool call of an assistant item."""
+
+    id: str
+    name: str
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One tool result that could be shown compressed."""
+
+    place: int
+    """Index of the content block within its item."""
+    draft: int
+    """Index of its draft within the item's drafts."""
+    text: str
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One wire message (Anthropic, Chat) or item (Responses)."""
+
+    source: bytes
+    """The bytes the client sent."""
+    kind: ItemKind
+    drafts: tuple[Draft, ...]
+    stored: bool
+    """Whether its drafts become rows; pinned messages' do not."""
+    calls: tuple[Call, ...]
+    answers: tuple[str, ...]
+    """Ids of the calls whose results it holds."""
+    opens_step: bool
+    """Whether a tool exchange begins here."""
+    replies: bool
+    """An agent message without tool calls."""
+    signed: bool
+    """Holds signed reasoning."""
+    bare: bool
+    """Holds nothing but signed reasoning."""
+    ends_in_server_tool: bool
+    """An assistant message whose last block is a server tool's use or result."""
+    loads: tuple[str, ...]
+    """Names of the deferred tools it loads."""
+    teaches: bool
+    """Its text offers our tools (system messages and wrappers only)."""
+    results: tuple[Result, ...]
+    chars: int
+    """Code points a provider counts: text, inputs, results; no signatures, no encrypted content."""
+    signed_chars: int
+    """Those of them that leave with signed reasoning."""
+    media: int
+    """Tokens of images and documents by the provider's rule."""
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """One request, taken apart."""
+
+    body: bytes
+    """As the client sent it."""
+    model: str | None
+    items: tuple[Item, ...]
+    head_chars: int
+    """Code points of system and tools, without our instruction."""
+    head_media: int
+    tools: tuple[str, ...]
+    """Names of the tools the request offers."""
+    teaches: bool
+    """A system text, mid-conversation message or reminder offers our tools."""
+    instructed: bool
+    """The system text already holds the standing instruction."""
+    manual_reasoning: bool
+    """The provider does not check what reasoning is bound to, but demands it at the head of a running tool loop."""
+    structured: bool
+    """The answer must follow a schema: a title or another side question, when no tool is offered."""
+    max_tokens: int | None
+    identity: str
+    """What names a session without an id: system texts, then the first user message's texts."""
+    users: tuple[str, ...]
+    """`metadata.user_id` of the request, then of the original that a gateway passes along."""
+    cache_keys: tuple[str, ...]
+    """`prompt_cache_key`, likewise."""
+    cache_marks: tuple[str, ...] | None
+    """Places of the incoming `cache_control` markers in prefix order; None on wires without any."""
+
+    def offers_tools(self) -> bool:
+        """Return whether the agent can look up what leaves its context."""
+        return self.teaches or any(is_search_tool(name) for name in self.tools)
+
+
+def is_search_tool(name: str) -> bool:
+    """Return whether a tool is our search, under whatever prefix the client gave it."""
+    return name.endswith("smart_compact_search")
+
+
+def is_own_tool(name: str | None) -> bool:
+    """Return whether a tool's last name part is one of ours: its answers are echoes of the store."""
+    return name is not None and "smart_compact_" in name.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
+
+
+def mark(item: Item) -> str:
+    """Return what identifies an item apart from its place: its texts, without reasoning.
+
+    Clients drop reasoning after a refused signature; the item is still the same one.
+    """
+    return fingerprint([[d.role, d.kind, d.name, d.text] for d in item.drafts if d.kind != "thinking"])

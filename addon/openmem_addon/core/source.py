@@ -1,0 +1,134 @@
+"""Own the source text of a JSON body: where each value stands, so that it can be kept or replaced byte for byte.
+
+A value that nobody replaces leaves as the client wrote it: numbers, escapes, key order and
+unknown fields survive because they are never decoded.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+Span = tuple[int, int]
+"""Start and stop offsets of a value in its text."""
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+_OPENING = re.compile(rb'[ \t\r\n]*[{\[,][ \t\r\n]*(?:("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*)?')
+"""What stands before a value: the bracket or comma, and the key when it is a member."""
+
+_MAYBE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_TEXT_ESCAPE = re.compile(
+    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(/)|.)", re.DOTALL
+)
+
+
+class NotSplicable(ValueError):  # noqa: N818  # says what the text is, as KeyError's kin do
+    """The text is not a JSON object or array that can be taken apart without loss."""
+
+
+def readable(body: bytes) -> bytes:
+    """Return `body` with each lone surrogate escape as `\\ufffd`, of the same length, so that it decodes.
+
+    Offsets found in the result cut the original: agents that slice a string between the
+    halves of a pair must not lose trimming for it.
+    """
+    if not _MAYBE_SURROGATE.search(body):
+        return body
+    return _ESCAPE.sub(lambda match: b"\\ufffd" if match[1] else match[0], body)
+
+
+def members(text: bytes) -> dict[str, Span]:
+    """Return where the value of each member of a JSON object stands.
+
+    Raises NotSplicable for anything else, a repeated key included: what a reader makes of
+    two values under one key is not ours to decide.
+    """
+    try:
+        values = _OBJECT.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise NotSplicable(f"not a JSON object: {type(error).__name__}") from error
+    spans: dict[str, Span] = {}
+    position = 0
+    for key, value in values.items():
+        opening = _OPENING.match(text, position)
+        if opening is None or opening[1] is None or msgspec.json.decode(opening[1]) != key:
+            raise NotSplicable("an object repeats a key")
+        position = _stop(text, opening.end(), value)
+        spans[key] = (opening.end(), position)
+    if values and text[position:].strip(b" \t\r\n") != b"}":
+        raise NotSplicable("an object repeats a key")
+    return spans
+
+
+def elements(text: bytes) -> list[Span]:
+    """Return where each element of a JSON array stands. Raises NotSplicable for anything else."""
+    try:
+        values = _ARRAY.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise NotSplicable(f"not a JSON array: {type(error).__name__}") from error
+    spans: list[Span] = []
+    position = 0
+    for value in values:
+        opening = _OPENING.match(text, position)
+        if opening is None:
+            raise NotSplicable("an array's elements could not be located")
+        position = _stop(text, opening.end(), value)
+        spans.append((opening.end(), position))
+    return spans
+
+
+def _stop(text: bytes, start: int, value: msgspec.Raw) -> int:
+    stop = start + len(memoryview(value))
+    if text[start:stop] != bytes(value):
+        raise NotSplicable("a value could not be located")
+    return stop
+
+
+def replaced(text: bytes, values: Mapping[Span, bytes]) -> bytes:
+    """Return `text` with the values at the given places replaced; every other byte stays."""
+    pieces: list[bytes] = []
+    position = 0
+    for (start, stop), value in sorted(values.items()):
+        pieces += (text[position:start], value)
+        position = stop
+    pieces.append(text[position:])
+    return b"".join(pieces)
+
+
+def with_member(text: bytes, key: str, value: bytes) -> bytes:
+    """Return the JSON object `text` with one more member at its end."""
+    end = text.rindex(b"}")
+    comma = b"" if text[:end].rstrip().endswith(b"{") else b","
+    return text[:end] + comma + msgspec.json.encode(key) + b":" + value + text[end:]
+
+
+def array(values: list[bytes]) -> bytes:
+    """Return a JSON array of source texts."""
+    return b"[" + b",".join(values) + b"]"
+
+
+def compact(text: bytes) -> str:
+    """Return a JSON value without insignificant space, keys and numbers as written, readable characters unescaped."""
+    tight = msgspec.json.format(text, indent=-1).decode()
+    return _TEXT_ESCAPE.sub(_unescape, tight) if "\\u" in tight or "\\/" in tight else tight
+
+
+def _unescape(match: re.Match[str]) -> str:
+    high, low, single, slash = match.groups()
+    if slash:
+        return slash
+    if high:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
+    if single:
+        code = int(single, 16)
+        if 0xD800 <= code <= 0xDFFF:
+            return "\ufffd"
+        if code >= 0x20 and chr(code) not in '"\\':
+            return chr(code)
+    return match[0]

@@ -1,0 +1,237 @@
+"""Own the plan of a trim: which items of a history leave, and where the pointer stands. Knows no provider.
+
+    kept     first real user turn · reply before the cut · cut turn with the pointer · newest steps
+    dropped  everything else before the cut · the in-turn gap: oldest steps of the cut turn's own loop
+
+A group is a real user turn or a step (one tool exchange) with everything up to the next; it
+stays or leaves whole, so that no tool call loses its result.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from .model import USER_KINDS, Item, is_search_tool, mark
+from .view import Range, View
+
+TAIL_STEPS = 3
+"""Newest steps of the cut turn that every trim keeps: what the agent is doing right now."""
+
+Measure = Callable[[View], int]
+"""Estimated prompt tokens of the request under a view."""
+
+
+def plan(
+    items: Sequence[Item], view: View, *, tail_tokens: int, manual_reasoning: bool, measure: Measure
+) -> View | None:
+    """Return the outline of the next view, or None where nothing would drop.
+
+    The cut is the last real user turn after the previous one that drops something and parts
+    no tool call from its result; else it stays, or is the last real user turn, and only the
+    gap grows. `tail_tokens` bounds the request up to which older steps stay in the tail.
+    The outline has no note yet.
+    """
+    turns = [index for index, item in enumerate(items) if item.kind == "turn"]
+    if not turns or items[-1].kind == "assistant":
+        return None  # a paused or prefilled reply is continued as it stands
+    strip = _trailing_run(items) if manual_reasoning else len(items)
+    after = -1 if view.cut is None else view.cut
+    for turn in reversed(turns):
+        if turn <= after:
+            break
+        outline = _outline(items, turn, None, strip)
+        if _newly_dropped(outline, view) and _pairs_whole(items, outline):
+            return _with_gap(items, outline, None, tail_tokens, measure)
+    cut = turns[-1] if view.cut is None else view.cut
+    standing = _outline(items, cut, view.gap, strip)
+    grown = _with_gap(items, standing, view.gap, tail_tokens, measure)
+    if not _newly_dropped(grown, view) or not _pairs_whole(items, grown):
+        return None
+    return grown
+
+
+def missing(view: View) -> int:
+    """Return how many wire messages a view leaves out, those it moved not counted."""
+    return sum(stop - start for start, stop in view.dropped)
+
+
+def _newly_dropped(new: View, old: View) -> int:
+    known = _members(old.dropped)
+    return sum(index not in known for index in _members(new.dropped))
+
+
+def _with_gap(items: Sequence[Item], outline: View, gap: Range | None, tail_tokens: int, measure: Measure) -> View:
+    """Return the outline with its in-turn gap moved as far as the tail allows, never back."""
+    cut, strip = outline.cut, outline.strip
+    assert cut is not None
+    steps = _steps(items, cut)
+    if len(steps) <= TAIL_STEPS:
+        return outline
+    floor = 1  # the step right after the cut turn never stays, or a trim of one long turn could drop nothing
+    if gap is not None:
+        floor = max(floor, sum(start < gap[1] for start in steps))
+    least = max(floor, len(steps) - TAIL_STEPS)
+
+    def candidate(first: int) -> View:
+        return _outline(items, cut, (steps[0], steps[first]), strip)
+
+    low, high = floor, least
+    while low < high:  # the longest tail under the bound: more steps are always more tokens
+        middle = (low + high) // 2
+        if measure(candidate(middle)) < tail_tokens:
+            high = middle
+        else:
+            low = middle + 1
+    grown = candidate(high)
+    return grown if _pairs_whole(items, grown) else outline
+
+
+def _steps(items: Sequence[Item], cut: int) -> list[int]:
+    """Return where the steps of the cut turn's own loop begin; the loop ends at the next real user turn."""
+    starts: list[int] = []
+    for index in range(cut + 1, len(items)):
+        if items[index].kind == "turn":
+            break
+        if items[index].opens_step:
+            starts.append(index)
+    return starts
+
+
+def _outline(items: Sequence[Item], cut: int, gap: Range | None, strip: int) -> View:
+    """Return the geometry of a view with this cut and gap."""
+    outside = [*range(cut), *(range(*gap) if gap else ())]
+    leaving = set(outside) - _kept(items, cut, outside)
+    kept = [index for index in range(len(items)) if index not in leaving]
+    moved = _misplaced(items, kept, max(cut, gap[1] if gap else 0))
+    dropped = _runs(leaving)
+    edges = {edge for start, stop in dropped for edge in (start, stop - 1)}
+    return View(
+        cut=cut,
+        dropped=dropped,
+        gap=gap,
+        moved=tuple(moved),
+        moved_after=_end_of_turn(items, [index for index in kept if index not in moved], cut) if moved else None,
+        strip=strip,
+        marks=tuple((index, mark(items[index])) for index in sorted({cut, *edges, *moved})),
+    )
+
+
+def _kept(items: Sequence[Item], cut: int, outside: Sequence[int]) -> set[int]:
+    """Return the items outside the kept part that every trim keeps all the same."""
+    first_turn = next(index for index, item in enumerate(items) if item.kind == "turn")
+    first_reply = next((index for index, item in enumerate(items) if item.kind == "assistant"), len(items))
+    teaching = [index for index, item in enumerate(items) if item.kind == "system" and item.teaches]
+    kept = {index for index in outside if index <= first_turn and items[index].kind in ("turn", "wrapper")}
+    kept |= {index for index in outside if items[index].kind == "pinned"}
+    kept |= {index for index in outside if items[index].kind == "system" and index < first_reply}
+    kept |= set(teaching[-1:]) & set(outside)
+    reply = _reply_before(items, cut)
+    if reply is not None:
+        kept.add(reply)
+    leaving = set(outside)
+    used = {call.name for index, item in enumerate(items) if index not in leaving for call in item.calls}
+    for start, stop in _loading_groups(items, used):
+        kept |= set(range(start, stop)) & leaving
+    return kept
+
+
+def _reply_before(items: Sequence[Item], cut: int) -> int | None:
+    """Return the final reply the cut turn answers, messages of no speaker between them passed over."""
+    index = cut - 1
+    while index >= 0 and items[index].kind in ("system", "wrapper"):
+        index -= 1
+    return index if index >= 0 and items[index].kind == "assistant" and items[index].replies else None
+
+
+def _loading_groups(items: Sequence[Item], used: set[str]) -> Iterable[Range]:
+    """Yield the newest group that loads each deferred tool still needed: ours, or one a kept call uses."""
+    loaded: dict[str, int] = {}
+    for index, item in enumerate(items):
+        for name in item.loads:
+            if name in used or is_search_tool(name):
+                loaded[name] = index
+    for index in set(loaded.values()):
+        start = index
+        while start > 0 and not _opens_group(items[start]):
+            start -= 1
+        stop = index + 1
+        while stop < len(items) and not _opens_group(items[stop]):
+            stop += 1
+        yield start, stop
+
+
+def _opens_group(item: Item) -> bool:
+    return item.opens_step or item.kind == "turn"
+
+
+def _misplaced(items: Sequence[Item], kept: Sequence[int], bound: int) -> list[int]:
+    """Return the system messages kept before `bound` whose place became one the provider refuses.
+
+    A system message follows the user's side (or a server tool's end) and stands last or
+    before an assistant message.
+    """
+    moved: list[int] = []
+    while True:
+        sequence = [index for index in kept if index not in moved]
+        wrong = next(
+            (
+                index
+                for place, index in enumerate(sequence)
+                if index < bound and items[index].kind == "system" and not _well_placed(items, sequence, place)
+            ),
+            None,
+        )
+        if wrong is None:
+            return moved
+        moved.append(wrong)
+        moved.sort()
+
+
+def _well_placed(items: Sequence[Item], sequence: Sequence[int], place: int) -> bool:
+    before = items[sequence[place - 1]] if place else None
+    after = items[sequence[place + 1]] if place + 1 < len(sequence) else None
+    follows = before is not None and (before.kind in USER_KINDS or before.ends_in_server_tool)
+    return follows and (after is None or after.kind == "assistant")
+
+
+def _end_of_turn(items: Sequence[Item], kept: Sequence[int], cut: int) -> int:
+    """Return the last of the user's messages that begin at the cut turn."""
+    end = cut
+    for index in kept[kept.index(cut) + 1 :]:
+        if items[index].kind not in USER_KINDS:
+            break
+        end = index
+    return end
+
+
+def _pairs_whole(items: Sequence[Item], view: View) -> bool:
+    leaving = _members(view.dropped)
+    calls = {call.id for index in leaving for call in items[index].calls}
+    answers = {answer for index in leaving for answer in items[index].answers}
+    return not any(
+        index not in leaving
+        and (any(call.id in answers for call in item.calls) or any(answer in calls for answer in item.answers))
+        for index, item in enumerate(items)
+    )
+
+
+def _trailing_run(items: Sequence[Item]) -> int:
+    """Return where the assistant run that ends at the last assistant item begins."""
+    last = next((index for index in range(len(items) - 1, -1, -1) if items[index].kind == "assistant"), None)
+    if last is None:
+        return len(items)
+    while last > 0 and items[last - 1].kind == "assistant":
+        last -= 1
+    return last
+
+
+def _members(ranges: Iterable[Range]) -> set[int]:
+    return {index for start, stop in ranges for index in range(start, stop)}
+
+
+def _runs(indexes: Iterable[int]) -> tuple[Range, ...]:
+    runs: list[Range] = []
+    for index in sorted(indexes):
+        if runs and runs[-1][1] == index:
+            runs[-1] = (runs[-1][0], index + 1)
+        else:
+            runs.append((index, index + 1))
+    return tuple(runs)

@@ -1,0 +1,123 @@
+"""Own the view of a thread: what the model is shown of it, fixed from one trim to the next, and its persisted form."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from .model import Item, mark
+
+KEPT_VIEWS = 4
+"""Cut views a thread remembers: a client that rewinds and returns finds the one its history fits."""
+
+Range = tuple[int, int]
+"""Start and stop of a run of item indexes."""
+
+
+class View(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one epoch of a thread is rendered. Indexes are positions in the client's own history."""
+
+    active: bool = False
+    """The agent can look, so we may compress, instruct and speak; settled at the first request or at a cut."""
+    instruct: bool = False
+    """The standing instruction is in the system text."""
+    cut: int | None = None
+    """The cut turn; None while nothing was trimmed."""
+    dropped: tuple[Range, ...] = ()
+    """Items that left, in order and disjoint."""
+    gap: Range | None = None
+    """The in-turn gap among them, as planned; later trims of this cut only move its stop forward."""
+    moved: tuple[int, ...] = ()
+    """System messages whose parts stand after the cut turn, because their own place would be refused."""
+    moved_after: int | None = None
+    """The item they follow."""
+    strip: int = 0
+    """Items before this index go out without signed reasoning."""
+    note: str = ""
+    """Pointer and recall, at the start of the cut turn."""
+    compressed: dict[str, int] = {}
+    """Blob id to the first item index from which results of that content are shown compressed."""
+    tokens_after: int = 0
+    """Estimate right after the trim that made this view, tokens."""
+    marks: tuple[tuple[int, str], ...] = ()
+    """Item indexes and their marks: where they all hold, the history is the one this view was made for."""
+
+    def matches(self, items: Sequence[Item]) -> bool:
+        """Return whether a history still is the one this view was made for."""
+        return all(index < len(items) and mark(items[index]) == known for index, known in self.marks)
+
+    def drops(self, index: int) -> bool:
+        return any(start <= index < stop for start, stop in self.dropped)
+
+    def changed(self) -> bool:
+        """Return whether this view ever shows the model other bytes than the client sent."""
+        return self.instruct or self.cut is not None or bool(self.compressed)
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What the provider counted of a request we know the size of."""
+
+    prompt: int
+    """Reported prompt: input, cache reads and cache writes, tokens."""
+    chars: int
+    """Code points forwarded."""
+    media: int
+    """Tokens of its images and documents by our rule."""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """The last body the provider accepted: what came after it was answered elsewhere."""
+
+    items: int
+    fingerprint: str
+    """Chained fingerprint of its last row."""
+
+
+class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One conversation of one lane: its base view, the views its trims made, and what calibrates it."""
+
+    base: View
+    views: tuple[View, ...] = ()
+    """Newest first."""
+    owned: int = 0
+    """Chain position from which this lane stored its rows first; earlier ones belong to another lane."""
+    sent: Sent | None = None
+
+    def view(self, items: Sequence[Item]) -> View:
+        """Return the newest view that a history fits; the base view fits every history of the thread."""
+        return next((view for view in self.views if view.matches(items)), self.base)
+
+    def changed(self) -> bool:
+        return self.base.changed() or bool(self.views)
+
+    def replacing(self, old: View, new: View) -> "Thread":
+        """Return the thread with a view that grew, without a new epoch."""
+        if old is self.base:
+            return msgspec.structs.replace(self, base=new)
+        return msgspec.structs.replace(self, views=tuple(new if view is old else view for view in self.views))
+
+    def trimmed_to(self, view: View) -> "Thread":
+        """Return the thread with one more epoch."""
+        return msgspec.structs.replace(self, views=(view, *self.views)[:KEPT_VIEWS])
+
+
+class Rendering(msgspec.Struct, frozen=True):
+    """A view applied to one request: all that a wire format needs to write it."""
+
+    instruct: bool
+    kept: tuple[int, ...]
+    """Items that go out, in order; those of `moved` are not among them."""
+    stripped: frozenset[int]
+    """Kept items that lose their signed reasoning."""
+    emptied: frozenset[int]
+    """Those of them that had nothing else and hold a placeholder."""
+    note: str
+    noted: int | None
+    """The kept item that opens with the note."""
+    moved: tuple[int, ...]
+    moved_after: int | None
+    compressed: Mapping[int, Mapping[int, str]]
+    """Item index to content block index to the text that stands for its result."""
+
+    def changes_items(self, total: int) -> bool:
+        """Return whether any message goes out other than it came."""
+        return len(self.kept) != total or bool(self.stripped or self.noted is not None or self.compressed)
