@@ -83,9 +83,7 @@ def compare(
             (returned if stays else left).append(key)
         if place in blobs and not known.blob:
             named.append((key, blobs[place]))
-    return Delta(
-        tuple(added.values()), tuple(left), tuple(returned), tuple(named), _seq(index, added, rows, cut)
-    )
+    return Delta(tuple(added.values()), tuple(left), tuple(returned), tuple(named), _seq(index, added, rows, cut))
 
 
 def _seq(index: Index, added: Mapping[str, Fresh], rows: Sequence[Row], place: int | None) -> int | None:

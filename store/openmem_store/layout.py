@@ -1,11 +1,15 @@
 """Own the paths under the state root, their modes, and the atomic replacement of a file."""
 
 import os
+import re
 import secrets
 from pathlib import Path
 
 SUFFIXES = (".db", ".db-wal", ".db-shm", ".json", ".trim.json", ".force", ".log.jsonl")
 """Every suffix a session's files may have; retention groups by them."""
+
+_ASIDE = re.compile(r"\.corrupt-[0-9]+(-wal|-shm)?\Z")
+_SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}")
 
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
@@ -49,6 +53,23 @@ class Layout:
     def writers_lock(self) -> Path:
         """One empty file whose byte ranges are the per-session writer locks."""
         return self.root / ".writers.lock"
+
+
+def session_of(name: str) -> str | None:
+    """Return the session that a file of `sessions/` belongs to; None for a dot file or another name.
+
+    A damaged database that was set aside belongs to its session still: it holds its messages.
+    """
+    if name.startswith("."):
+        return None
+    name = _ASIDE.sub("", name)
+    suffix = max((suffix for suffix in SUFFIXES if name.endswith(suffix)), key=len, default=None)
+    return name.removesuffix(suffix) if suffix else None
+
+
+def is_scratch(name: str) -> bool:
+    """Tell whether a crash of `replace` left this file behind."""
+    return _SCRATCH.fullmatch(name) is not None
 
 
 def replace(path: Path, content: bytes) -> None:

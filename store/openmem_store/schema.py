@@ -10,7 +10,7 @@ VERSION = 3
 SCHEMA: tuple[str, ...] = (
     """CREATE TABLE messages (seq INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, thread TEXT NOT NULL,
   role TEXT NOT NULL, kind TEXT NOT NULL, name TEXT, text TEXT NOT NULL, blob_id TEXT,
-  in_context INTEGER NOT NULL DEFAULT 1, trimmed_at_seq INTEGER, trimmed_at TEXT, created_at TEXT NOT NULL)""",  # noqa: E501, the contract's own text
+  in_context INTEGER NOT NULL DEFAULT 1, trimmed_at_seq INTEGER, trimmed_at TEXT, created_at TEXT NOT NULL)""",
     "CREATE INDEX messages_thread ON messages (thread, seq)",
     """CREATE TABLE lines (id INTEGER PRIMARY KEY, message_seq INTEGER NOT NULL REFERENCES messages (seq),
   line_no INTEGER NOT NULL, role TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (message_seq, line_no))""",
@@ -27,7 +27,7 @@ SCHEMA: tuple[str, ...] = (
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     2: (
         """CREATE TABLE events (id INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, version TEXT NOT NULL,
-  location TEXT, error TEXT, tokens_before INTEGER, tokens_after INTEGER, dropped INTEGER)""",  # noqa: E501, the contract's own text
+  location TEXT, error TEXT, tokens_before INTEGER, tokens_after INTEGER, dropped INTEGER)""",
     ),
     3: tuple(
         f"ALTER TABLE events ADD COLUMN {column}"
@@ -154,9 +154,7 @@ def open_reader(path: Path, *, busy_ms: int = BUSY_MS, immutable: bool = False) 
         connection.set_busy_timeout(busy_ms)
         found = user_version(connection)
         if found not in READABLE:
-            raise UnsupportedSchema(
-                f"session database has version {found}, this program reads 1 to {VERSION}"
-            )
+            raise UnsupportedSchema(f"session database has version {found}, this program reads 1 to {VERSION}")
     except BaseException:
         connection.close()
         raise

@@ -33,9 +33,7 @@ def checked(argument: str) -> str:
     pointers always give the sanitised id, so such an argument is never ours.
     """
     if "/" in argument or "\\" in argument or argument.strip(ASCII_SPACE) in (".", ".."):
-        raise ValueError(
-            "session_id must not be '.', '..' or contain '/' or '\\': use the id from the pointer"
-        )
+        raise ValueError("session_id must not be '.', '..' or contain '/' or '\\': use the id from the pointer")
     sid = sanitize(argument)
     if sid is None:
         raise ValueError("session_id is empty: use the id from the pointer, or leave it out")
