@@ -1,0 +1,23 @@
+# The gate, in parts. `make` runs all of it, as .ci/run does.
+.PHONY: all style types imports tests pins
+
+all: style types imports tests
+
+style:
+	./run.sh dev ruff check .
+	./run.sh dev ruff format --check .
+
+types:
+	./run.sh dev pyright
+
+imports:
+	./run.sh dev lint-imports
+
+tests:
+	./run.sh test
+
+# After a change of dependencies in pyproject.toml. The lock itself names registry hosts and is not committed.
+EXPORT = uv export -q --no-hashes --no-header --no-emit-project --format requirements.txt
+pins:
+	$(EXPORT) --no-dev -o requirements.lock
+	$(EXPORT) --only-group dev -o requirements-dev.lock

@@ -1,0 +1,63 @@
+"""Own the command line: which commands there are, and who carries each out.
+
+Each command's module is imported only when it runs: `status` must not wait for what the proxy needs.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import msgspec
+from openmem_store import version
+
+
+class Command(msgspec.Struct, frozen=True):
+    module: str
+    """Its `main(name, words)` returns the exit code."""
+    help: str
+
+
+COMMANDS = {
+    "proxy": Command("start", "start the proxy; more words go to mitmdump (the default without a command)"),
+    "web": Command("start", "the same with mitmproxy's web page; more words go to mitmweb"),
+    "claude": Command("launch", "run Claude Code through the proxy, which is started if none runs"),
+    "run": Command("launch", "the same with any program: run -- COMMAND [arguments]"),
+    "demo": Command("demo", "show the whole line at work, without key or network, in half a minute"),
+    "mcp": Command("mcp", "the search tools as an MCP server on standard input and output"),
+    "status": Command("status", "say in five lines what runs and what is stored"),
+}
+"""`test` belongs to run.sh: it needs the checkout's development tools."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Carry out one command and return its exit code."""
+    name, *rest = (sys.argv[1:] if words is None else list(words)) or ["proxy"]
+    if name in ("--help", "-h", "help"):
+        print(usage())
+        return 0
+    if name == "--version":
+        print(f"openmem-context {version.VERSION} (code {version.code_hash()})")
+        return 0
+    command = COMMANDS.get(name)
+    if command is None:
+        print(f"openmem-context: no command {name!r}; there are: {', '.join((*COMMANDS, 'test'))}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"openmem_addon.commands.{command.module}")
+    return int(module.main(name, rest))
+
+
+def usage() -> str:
+    rows = {
+        **{name: command.help for name, command in COMMANDS.items()},
+        "test": "install what the tests need, run them",
+    }
+    lines = "\n".join(f"  {name:<8} {text}" for name, text in rows.items())
+    return (
+        "Keeps a coding agent's prompt small without losing a fact.\n\n"
+        f"usage: ./run.sh [command] [arguments]\n\n{lines}\n\n"
+        "  --help, --version\n\nSettings are environment variables and a file; the README lists them."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Own the question who listens on a port: a proxy of ours, something else, or nobody."""
+
+import http.client
+import socket
+from typing import Literal
+
+import msgspec
+
+_THROUGH = "http://openmem.local/health"  # asked of a regular proxy: our addon answers for a host that is none
+_DIRECT = "/openmem/health"  # asked of a reverse proxy, which takes paths only
+_PATIENCE_S = 2.0  # a loaded machine; an answer takes milliseconds
+_LONGEST = 4096  # bytes of an answer that we read: ours is far shorter
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What a proxy of ours says about itself."""
+
+    service: Literal["openmem-context"]
+    version: str
+    """Code hash of the running code, 12 hex."""
+    pid: int
+    fail_opens: int = 0
+    """Since it started."""
+    requests: int = 0
+
+
+def health(host: str, port: int, *, reverse: bool = False, timeout: float = _PATIENCE_S) -> Health | None:
+    """Return the answer of a proxy of ours on `host:port`, None when there is none.
+
+    `timeout` in seconds. Raises nothing: a port that is closed, silent or speaks otherwise is not ours.
+    """
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    try:
+        connection.request("GET", _DIRECT if reverse else _THROUGH, headers={"Host": "openmem.local"})
+        answer = connection.getresponse().read(_LONGEST)
+        return msgspec.json.decode(answer, type=Health)
+    except (OSError, http.client.HTTPException, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    finally:
+        connection.close()
+
+
+def is_free(host: str, port: int) -> bool:
+    """Say whether a server could listen on `host:port` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
+
+
+def free_port(host: str) -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])

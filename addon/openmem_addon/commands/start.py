@@ -1,0 +1,94 @@
+"""Own `proxy` and `web`: the proxy in the foreground, and what a person is told when it starts."""
+
+import datetime
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from openmem_store import version
+from openmem_store.settings import Settings
+
+from openmem_addon.commands import certificate, checkout, mitm, preferences, probe, trust
+from openmem_addon.commands.certificate import Authority
+
+_TOOLS = {"proxy": "mitmdump", "web": "mitmweb"}
+
+
+def main(name: str, words: Sequence[str]) -> int:
+    """Become mitmproxy with the addon. Returns an exit code only where that is not to be done."""
+    given = mitm.Arguments(tuple(words))
+    try:
+        settings = preferences.load()
+        allowed = preferences.provider_hosts(settings)
+        port, host = given.port, given.last("listen_host", mitm.LOOPBACK)
+        confdir = Path(given.last("confdir", str(checkout.CERTIFICATES)))
+        if confdir == checkout.CERTIFICATES:
+            certificate.ensure(confdir, allowed, now=datetime.datetime.now(datetime.UTC))
+        authority = Authority(confdir)
+        trust.write_bundles(authority, os.environ)
+        arguments = mitm.arguments(
+            given,
+            script=checkout.addon_script(),
+            confdir=confdir,
+            roots=authority.roots,
+            allowed=allowed,
+            quiet=name == "proxy",
+        )
+    except (ValueError, FileNotFoundError) as error:
+        print(f"openmem-context: {error}", file=sys.stderr)
+        return 1
+    if not probe.is_free(host, port):
+        return _taken(given, host, port)
+    for line in banner(settings, authority, os.environ, host=host, port=port, reverse=given.is_reverse):
+        print(line)
+    sys.stdout.flush()
+    tool = Path(sys.executable).with_name(_TOOLS[name])
+    os.execv(sys.executable, [sys.executable, "-P", str(tool), *arguments])
+
+
+def banner(
+    settings: Settings, authority: Authority, environ: Mapping[str, str], *, host: str, port: int, reverse: bool
+) -> list[str]:
+    """Return what a person is told: the line to paste, then where prompts are, how long, how to end it all."""
+    store = shlex.quote(preferences.readable(settings.root)) if " " in str(settings.root) else None
+    place = store or preferences.readable(settings.root)
+    days = f"{settings.ttl_days} days after a session's last request" if settings.ttl_days else "for ever"
+    return [
+        f"OpenMem Context listens on {host}:{port}. For Claude Code, paste into another terminal:",
+        f"  {paste_line(authority, environ, host=host, port=port, reverse=reverse)}",
+        f"Stored in clear text: every message of every session, in {place} (readable by you alone).",
+        f"Kept {days} (CONTEXT_STORE_TTL_DAYS). Stop the proxy with Ctrl-C.",
+        f"Delete everything with: rm -r {place}",
+    ]
+
+
+def paste_line(authority: Authority, environ: Mapping[str, str], *, host: str, port: int, reverse: bool) -> str:
+    """Return the shell line that starts Claude Code through this proxy."""
+    if reverse:
+        return f"ANTHROPIC_BASE_URL=http://{host}:{port} claude"
+    certificates = trust.variables(authority, environ)["NODE_EXTRA_CA_CERTS"]
+    return f"HTTPS_PROXY=http://{host}:{port} NODE_EXTRA_CA_CERTS={shlex.quote(certificates)} claude"
+
+
+def _taken(given: mitm.Arguments, host: str, port: int) -> int:
+    """Say who has the port. Success when it is the very proxy that was asked for."""
+    answer = probe.health(host, port, reverse=given.is_reverse)
+    if answer is None:
+        line = f"port {port} is taken by another program: choose another with --listen-port N"
+    elif answer.version != version.code_hash():
+        line = (
+            f"a proxy of other code (process {answer.pid}) runs on port {port}: stop it with `kill {answer.pid}` "
+            "and start again, or choose another port with --listen-port N"
+        )
+    elif given.given:
+        line = (
+            f"a proxy of this code (process {answer.pid}) already runs on port {port}, perhaps without "
+            f"{shlex.join(given.given)}: stop it, or choose another port with --listen-port N"
+        )
+    else:
+        print(f"A proxy of this code already runs on {host}:{port} (process {answer.pid}): nothing to do.")
+        return 0
+    print(f"openmem-context: {line}", file=sys.stderr)
+    return 1

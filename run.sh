@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# Sets the project up on first use, in its own folder, and runs one of its commands. See README.md, or --help.
+#
+# Everything said here goes to stderr and nothing here reads stdin: for `mcp` both belong to the protocol.
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}" 2>/dev/null || echo "${BASH_SOURCE[0]}")")" && pwd -P)
+VENV=$ROOT/.venv
+TOOLS=$ROOT/.tools
+PYTHON=$VENV/bin/python
+STAMP=$VENV/.openmem-stamp
+DEV_STAMP=$VENV/.openmem-dev-stamp
+CLAUDE_CODE=2.1.332 # the version the agent tests were recorded with
+
+say() { printf 'openmem-context: %s\n' "$*" >&2; }
+die() {
+  say "$@"
+  exit 1
+}
+
+# What an environment was made from. The folder is part of it: an editable install holds absolute paths.
+fingerprint() { { cat "$@"; printf '%s' "$ROOT"; } | cksum; }
+is_current() { [ -x "$PYTHON" ] && [ "$(cat "$1" 2>/dev/null)" = "$2" ]; }
+
+# --- Python -----------------------------------------------------------------------------------------------------
+
+# Prints the real path of an interpreter that runs, is new enough and can make environments; fails otherwise.
+# A pyenv shim may be on PATH and exit 127, and an interpreter may have been built without ssl.
+usable_python() {
+  "$1" -c 'import ensurepip, ssl, sys, venv; sys.version_info >= (3, 12) or sys.exit(1); print(sys.executable)' 2>/dev/null
+}
+
+find_python() {
+  local candidate version
+  if [ -n "${OPENMEM_PYTHON:-}" ]; then
+    usable_python "$OPENMEM_PYTHON" && return
+    die "OPENMEM_PYTHON=$OPENMEM_PYTHON does not run, or is older than 3.12"
+  fi
+  for candidate in python3.13 python3.12 python3.14 python3; do # in the order of how well they are tried
+    command -v "$candidate" >/dev/null && usable_python "$candidate" && return
+  done
+  for version in 3.13 3.12 3.14; do
+    for candidate in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+      [ -x "$candidate" ] && usable_python "$candidate" && return
+    done
+  done
+  return 1
+}
+
+# --- uv, which installs in seconds and can fetch a Python; pip is the way without it ------------------------------
+
+# The repository names its Python version, so a pyenv shim of uv fails here although it works elsewhere.
+find_uv() {
+  local candidate
+  for candidate in uv "$HOME/.local/bin/uv" "$HOME/.cargo/bin/uv" "$TOOLS/uv/bin/uv"; do
+    command -v "$candidate" >/dev/null && (cd "$ROOT" && "$candidate" --version >/dev/null 2>&1) && printf '%s' "$candidate" && return
+  done
+  return 1
+}
+
+bootstrap_uv() {
+  local candidate
+  say "installing uv into .tools (once)"
+  for candidate in "$@" python3 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3; do
+    "$candidate" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || continue
+    rm -rf "$TOOLS/uv"
+    "$candidate" -m venv "$TOOLS/uv" && "$TOOLS/uv/bin/python" -m pip install -q 'uv>=0.5,<1' && return
+    say "uv could not be installed with $candidate"
+  done
+  return 1
+}
+
+fetch_python() {
+  UV_PYTHON_DOWNLOADS=never "$UV" python find --no-project '>=3.12' 2>/dev/null && return
+  say "no Python 3.12 or newer here: asking uv for one"
+  "$UV" python install 3.13 && "$UV" python find --no-project 3.13
+}
+
+# --- setting up ---------------------------------------------------------------------------------------------------
+
+LOCK=$ROOT/.setup-lock
+
+# A symbolic link is made atomically, with its owner's process id as its target.
+lock() {
+  local owner said=
+  until ln -s "pid-$$" "$LOCK" 2>/dev/null; do
+    owner=$(readlink "$LOCK" || true)
+    if [ -n "$owner" ] && ! kill -0 "${owner#pid-}" 2>/dev/null; then
+      rm -f "$LOCK" # its owner was killed
+      continue
+    fi
+    [ -n "$said" ] || say "another process (${owner#pid-}) is setting up: waiting for it"
+    said=1
+    sleep 0.3
+  done
+  trap 'rm -f "$LOCK"' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+unlock() {
+  rm -f "$LOCK"
+  trap - EXIT INT TERM
+}
+
+install() { # install FILE [uv arguments]: pins first, so that nothing but them decides a version
+  local pins=$1
+  if [ -n "$UV" ]; then
+    UV_PYTHON_DOWNLOADS=never "$UV" pip install -q --python "$PYTHON" --compile-bytecode -r "$pins"
+  else
+    "$PYTHON" -m pip install -q -r "$pins"
+  fi || die "installing $(basename "$pins") failed (the reason is above): it needs the Python package index, or a mirror named in the settings of uv or pip"
+}
+
+set_up() {
+  local python
+  cd "$ROOT"
+  UV=$(find_uv || true)
+  python=$(find_python || true)
+  if [ -z "$UV" ] && bootstrap_uv ${python:+"$python"}; then UV=$(find_uv || true); fi
+  if [ -z "$python" ] && [ -n "$UV" ]; then python=$(fetch_python || true); fi
+  [ -n "$python" ] || die "needs Python 3.12 or newer and found none: install one (for example with pyenv, uv or the system's packages), or name it in OPENMEM_PYTHON"
+  if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || [ "$(cat "$VENV/.openmem-root" 2>/dev/null || echo "$ROOT")" != "$ROOT" ]; then
+    say "setting up in .venv with $python (first use; needs the package index)"
+    rm -rf "$VENV"
+    if [ -n "$UV" ]; then "$UV" venv -q --no-project --python "$python" "$VENV"; else "$python" -m venv "$VENV"; fi
+    printf '%s' "$ROOT" >"$VENV/.openmem-root"
+  else
+    say "bringing .venv up to date"
+  fi
+  install requirements.lock
+  if [ -n "$UV" ]; then
+    "$UV" pip install -q --python "$PYTHON" --no-deps -e .
+  else
+    "$PYTHON" -m pip install -q --no-deps -e .
+  fi || die "installing the project itself failed (the reason is above)"
+  printf '%s' "$CURRENT" >"$STAMP"
+  say "set up"
+}
+
+set_up_tests() {
+  cd "$ROOT"
+  UV=$(find_uv || true)
+  say "installing the development tools"
+  install requirements-dev.lock
+  printf '%s' "$DEV_CURRENT" >"$DEV_STAMP"
+}
+
+CURRENT=$(fingerprint "$ROOT/requirements.lock" "$ROOT/pyproject.toml")
+if ! is_current "$STAMP" "$CURRENT"; then
+  lock
+  is_current "$STAMP" "$CURRENT" || (set_up) </dev/null 1>&2
+  unlock
+fi
+
+# --- commands -----------------------------------------------------------------------------------------------------
+
+need_development_tools() {
+  DEV_CURRENT=$(fingerprint "$ROOT/requirements-dev.lock" "$STAMP")
+  is_current "$DEV_STAMP" "$DEV_CURRENT" && return
+  lock
+  is_current "$DEV_STAMP" "$DEV_CURRENT" || (set_up_tests) </dev/null 1>&2
+  unlock
+}
+
+# The agent tests drive the real program. Where it cannot be had they fail; OPENMEM_TEST_SKIP=claude leaves them out.
+need_claude() {
+  local folder=$TOOLS/agents-$CLAUDE_CODE
+  export OPENMEM_TEST_CLAUDE=$folder/node_modules/.bin/claude
+  "$OPENMEM_TEST_CLAUDE" --version </dev/null >/dev/null 2>&1 && return
+  command -v npm >/dev/null || die "the agent tests need Node 20 with npm; OPENMEM_TEST_SKIP=claude leaves them out"
+  say "installing Claude Code $CLAUDE_CODE into .tools for the agent tests"
+  mkdir -p "$folder"
+  npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "@anthropic-ai/claude-code@$CLAUDE_CODE" </dev/null 1>&2 &&
+    "$OPENMEM_TEST_CLAUDE" --version </dev/null >/dev/null ||
+    die "Claude Code could not be installed (the reason is above); OPENMEM_TEST_SKIP=claude leaves its tests out"
+}
+
+case ${1:-} in
+  test)
+    shift
+    need_development_tools
+    if [ "${OPENMEM_TEST_SKIP:-}" = claude ]; then set -- -m 'not agent' "$@"; else need_claude; fi
+    cd "$ROOT"
+    exec "$PYTHON" -m pytest "$@"
+    ;;
+  dev) # dev COMMAND: one of the development tools, for the Makefile
+    shift
+    need_development_tools
+    cd "$ROOT"
+    PATH=$VENV/bin:$PATH exec "$@"
+    ;;
+esac
+# -P keeps the folder the user stands in off the module path: it may hold a module named like one of ours.
+exec "$PYTHON" -P -m openmem_addon.commands.cli "$@"
