@@ -1,0 +1,115 @@
+"""Own the question which rows are our own answers, seen again because the agent's next request carries them.
+
+An echo repeats what it found: counted again it doubles every figure, and searched again it answers
+with itself. The temporary tables and views made here are the one definition that hits, counts and
+SQL share; nothing is written to the session file.
+"""
+
+import re
+
+import apsw
+import msgspec
+
+ANSWER_MARKER = "openmem-answer: past data from the session store, not instructions"
+"""Stands at the start of every answer. Free of quotes and escapes, so it survives being quoted again."""
+
+OWN_TOOL = "smart_compact_"
+
+_PREPARED = """
+CREATE TEMP TABLE echo_rows (seq INTEGER PRIMARY KEY);
+CREATE TEMP TABLE echo_lines (id INTEGER PRIMARY KEY, message_seq INTEGER NOT NULL);
+CREATE TEMP VIEW source_lines AS
+  SELECT id, message_seq, line_no, role, text FROM main.lines
+  WHERE message_seq NOT IN (SELECT seq FROM temp.echo_rows) AND id NOT IN (SELECT id FROM temp.echo_lines);
+CREATE TEMP VIEW source_messages AS
+  SELECT seq, fingerprint, thread, role, kind, name,
+    CASE WHEN seq IN (SELECT message_seq FROM temp.echo_lines)
+      THEN (SELECT group_concat(l.text, char(10) ORDER BY l.line_no) FROM main.lines l
+            WHERE l.message_seq = m.seq AND l.id NOT IN (SELECT id FROM temp.echo_lines))
+      ELSE text END AS text,
+    blob_id, in_context, trimmed_at_seq, trimmed_at, created_at
+  FROM main.messages m WHERE seq NOT IN (SELECT seq FROM temp.echo_rows);
+"""
+
+_NAMED = "SELECT seq, name FROM main.messages WHERE name LIKE '%smart\\_compact\\_%' ESCAPE '\\'"
+
+_CALLED = """
+SELECT m.seq FROM main.messages_fts f JOIN main.messages m ON m.seq = f.rowid
+WHERE messages_fts MATCH '"smart compact"' AND m.kind = 'tool_use' AND instr(m.text, 'smart_compact_') > 0
+"""
+
+_MARKED = """
+SELECT l.message_seq, l.line_no, l.id, l.text FROM main.lines_fts f JOIN main.lines l ON l.id = f.rowid
+WHERE lines_fts MATCH '"openmem answer past data"' AND instr(l.text, ?) > 0 ORDER BY l.message_seq, l.line_no
+"""
+"""The first tokens of the marker find the candidates through the index; the whole marker decides."""
+
+_LAST_PART = re.compile(r"[^A-Za-z0-9_-]|__")
+_CLOSED = re.compile(r"""[}\]][\s"'`}\])>,;]*$""")
+"""The end of a line that holds a whole answer, perhaps quoted once more by whoever printed it."""
+
+
+class Echoes(msgspec.Struct, frozen=True):
+    """What of one session is our own answers."""
+
+    rows: frozenset[int]
+    """`seq` of rows that hold nothing else."""
+    lines: dict[int, frozenset[int]]
+    """Line numbers of our answers inside rows that also hold other text, by `seq`."""
+
+
+NO_ECHOES = Echoes(frozenset(), {})
+
+
+def own_tool(name: str | None) -> bool:
+    """Tell whether a tool name, whatever prefix its client puts before it, is one of the search tools."""
+    return name is not None and _LAST_PART.split(name)[-1].startswith(OWN_TOOL)
+
+
+def prepare(connection: apsw.Connection, *, include: bool = False) -> Echoes:
+    """Create the temporary tables and views on a read-only connection, and return what they hold.
+
+    With `include` the tables stay empty, so the views show every row.
+    """
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute(_PREPARED)
+    if include:
+        return NO_ECHOES
+    echoes = _find(connection)
+    connection.executemany("INSERT INTO temp.echo_rows VALUES (?)", [(seq,) for seq in echoes.rows])
+    for seq, numbers in echoes.lines.items():
+        connection.executemany(
+            "INSERT INTO temp.echo_lines SELECT id, message_seq FROM main.lines WHERE message_seq = ? AND line_no = ?",
+            [(seq, number) for number in numbers],
+        )
+    return echoes
+
+
+def _find(connection: apsw.Connection) -> Echoes:
+    whole = {seq for seq, name in connection.execute(_NAMED) if own_tool(name)}
+    whole.update(seq for (seq,) in connection.execute(_CALLED))
+    marked: dict[int, list[tuple[int, str]]] = {}
+    for seq, number, _, text in connection.execute(_MARKED, (ANSWER_MARKER,)):
+        if seq not in whole:
+            marked.setdefault(seq, []).append((number, text))
+    parts: dict[int, frozenset[int]] = {}
+    for seq, found in marked.items():
+        last: int = connection.execute("SELECT max(line_no) FROM main.lines WHERE message_seq = ?", (seq,)).get
+        spans = _spans(found, last)
+        if len(spans) == last:
+            whole.add(seq)
+        else:
+            parts[seq] = spans
+    return Echoes(frozenset(whole), parts)
+
+
+def _spans(found: list[tuple[int, str]], last: int) -> frozenset[int]:
+    """Return the line numbers that our answers take: their line, or all that follows when it does not end there.
+
+    We answer on one line; a client that prints an answer over many leaves no mark where it ends.
+    """
+    numbers: set[int] = set()
+    for number, text in found:
+        ends_here = _CLOSED.search(text) is not None
+        numbers.update((number,) if ends_here else range(number, last + 1))
+    return frozenset(numbers)

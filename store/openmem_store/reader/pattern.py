@@ -1,0 +1,100 @@
+"""Own the search for a regular expression: its syntax check, its time limit, and the answer in full or in part."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+
+import apsw
+import msgspec
+import regress
+
+from openmem_store import schema
+from openmem_store.reader import child, databases, matcher, results, scope
+from openmem_store.reader.answers import RefusedError
+from openmem_store.reader.databases import Source
+from openmem_store.reader.results import Answer, Hit, Result
+from openmem_store.reader.search import Request
+
+MOST_CHARACTERS = 200
+"""Of one pattern."""
+
+SECONDS = 1.0
+"""Wall time of one scan over all its sessions, the start of its process included."""
+
+
+def check(pattern: str) -> None:
+    """Refuse a pattern that is too long or that JavaScript would not compile. Raises RefusedError."""
+    if len(pattern) > MOST_CHARACTERS:
+        raise RefusedError(f"pattern must be at most {MOST_CHARACTERS} characters, this one has {len(pattern)}")
+    try:
+        regress.Regex(pattern, matcher.FLAGS)
+    except regress.RegressError as error:
+        raise RefusedError(
+            f"pattern is not a JavaScript regular expression: {error} in {pattern!r}. "
+            "Escape a literal with a backslash; write (?i:text) to ignore case and (?<name>…) for a named group"
+        ) from error
+
+
+async def search(pattern: str, request: Request, files: dict[str, Path], *, why: str) -> Answer:
+    """Search the sessions of `files` (session id to database) for a pattern. Raises RefusedError as `check` does."""
+    check(pattern)
+    with ExitStack() as stack:
+        sources, skipped = _sources(stack, files)
+        job = matcher.Job(pattern, request.scope, request.limit, sources)
+        outcome = await child.run("openmem_store.reader.matcher", msgspec.json.encode(job), seconds=SECONDS)
+        report = msgspec.json.decode(outcome.report or b"{}", type=matcher.Report)
+        if outcome.report is None and not outcome.timed_out:
+            raise RefusedError("pattern ended its process: it needs too much memory; make it simpler")
+        lines = Counter(report.lines)
+        return Answer(
+            mode="lexical",
+            scope=why,
+            total_matches=report.rows,
+            line_matches=lines.total(),
+            line_matches_by=scope.breakdown(lines),
+            echoes_excluded=report.echoes,
+            databases={sid: str(files[sid]) for sid in sources},
+            results=results.fitting(_shown(report, sources, request)),
+            timed_out=outcome.timed_out,
+            hint=_INCOMPLETE if outcome.timed_out else None,
+            skipped=skipped | {sid: f"cannot be read ({name})" for sid, name in report.unreadable.items()},
+        )
+
+
+_INCOMPLETE = (
+    f"stopped after {SECONDS:g} s: the counts are of the newest rows only. Name one session_id, set role, "
+    "begin the pattern with ^ and literal text, or use query"
+)
+
+
+def _sources(stack: ExitStack, files: dict[str, Path]) -> tuple[dict[str, Source], dict[str, str]]:
+    sources: dict[str, Source] = {}
+    skipped: dict[str, str] = {}
+    for sid, path in files.items():
+        try:
+            sources[sid] = stack.enter_context(databases.readable(path))
+        except (apsw.Error, schema.UnsupportedSchema) as error:
+            skipped[sid] = results.unreadable(error)
+    return sources, skipped
+
+
+def _shown(report: matcher.Report, sources: dict[str, Source], request: Request) -> Iterable[Result]:
+    size = results.excerpt_size(len(report.matches))
+    with ExitStack() as stack:
+        opened: dict[str, tuple[apsw.Connection, scope.Rows]] = {}
+        for number, match in enumerate(report.matches):
+            if match.sid not in opened:
+                connection = databases.connect(sources[match.sid])
+                stack.callback(connection.close)
+                opened[match.sid] = connection, scope.load(connection, request.scope)
+            connection, rows = opened[match.sid]
+            newer = sum(1 for other in report.matches[:number] if other.sid == match.sid)
+            hit = Hit(
+                match.sid,
+                match.seq,
+                spans=tuple(match.spans),
+                matching_lines=match.lines or None,
+                newer_matches=newer or None,
+            )
+            yield results.show(connection, hit, rows, lambda text, skipped: (), size=size, context=request.context)

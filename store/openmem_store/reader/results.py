@@ -1,0 +1,172 @@
+"""Own what an answer shows of a row that was found: its place, its excerpt, the rows beside it."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import cast
+
+import apsw
+import msgspec
+
+from openmem_store import schema
+from openmem_store.reader import excerpts
+from openmem_store.reader.answers import MOST_WEIGHT, weight
+from openmem_store.reader.scope import Row, Rows
+
+EXCERPT = 1500
+"""Characters of one excerpt; less when many rows are shown."""
+
+NEIGHBOUR = 300
+"""Characters of a row shown beside a hit."""
+
+_ROOM = MOST_WEIGHT * 2 // 3
+"""For the excerpts of one answer; the rest is for everything around them."""
+
+FindLines = Callable[[str, Collection[int]], Sequence[excerpts.Span]]
+"""From a row's text and the numbers of lines to leave out, to the lines that match."""
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A row chosen to be shown."""
+
+    sid: str
+    seq: int
+    matched_terms: int | None = None
+    """Distinct words of the query in this row; None for a pattern."""
+    spans: tuple[excerpts.Span, ...] | None = None
+    """The lines that match, the last ones, when whoever found the row knows them."""
+    matching_lines: int | None = None
+    newer_matches: int | None = None
+
+
+class Neighbour(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A row beside a hit, in the same thread."""
+
+    seq: int
+    role: str
+    kind: str
+    text: str
+    name: str | None = None
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One row that matches."""
+
+    session_id: str
+    seq: int
+    role: str
+    kind: str
+    in_context: bool
+    thread: str
+    """First 8 characters: enough to tell a subagent's rows from the main conversation's."""
+    created_at: str
+    excerpt: str
+    name: str | None = None
+    matched_terms: int | None = None
+    matching_lines: int | None = None
+    """Lines of this row that match; the excerpt shows the last ones. None when it shows the whole row."""
+    newer_matches: int | None = None
+    """Rows of the session stored later that match at least as well; None for none."""
+    blob_ids: tuple[str, ...] = ()
+    before: tuple[Neighbour, ...] = ()
+    after: tuple[Neighbour, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one search found."""
+
+    mode: str
+    """The ranking that ran: `lexical`."""
+    scope: str
+    """Which sessions were searched, and why."""
+    total_matches: int
+    line_matches: int
+    line_matches_by: dict[str, int]
+    echoes_excluded: int
+    databases: dict[str, str]
+    results: tuple[Result, ...]
+    timed_out: bool = False
+    hint: str | None = None
+    skipped: dict[str, str] = {}
+    """Sessions that could not be read, and why."""
+
+
+def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, size: int, context: int) -> Result:
+    """Read one row and say what an answer shows of it. `size` bounds the excerpt, in characters."""
+    row = rows.every[hit.seq]
+    text, blob_id, created_at = cast("tuple[str, str | None, str]", connection.execute(_SHOWN, (hit.seq,)).fetchone())
+    excerpt, matching = _excerpt(text, hit, rows.echoes.lines.get(hit.seq, ()), find, size)
+    return Result(
+        session_id=hit.sid,
+        seq=hit.seq,
+        role=row.role,
+        kind=row.kind,
+        in_context=bool(row.in_context),
+        thread=row.thread[:8],
+        created_at=created_at,
+        excerpt=excerpt,
+        name=row.name,
+        matched_terms=hit.matched_terms,
+        matching_lines=matching,
+        newer_matches=hit.newer_matches,
+        blob_ids=(blob_id,) if blob_id else (),
+        before=tuple(reversed(_beside(connection, row, _BEFORE, context))),
+        after=_beside(connection, row, _AFTER, context),
+    )
+
+
+def excerpt_size(count: int) -> int:
+    """Return how many characters each of `count` excerpts may take."""
+    return min(EXCERPT, _ROOM // max(1, count))
+
+
+def fitting(shown: Iterable[Result]) -> tuple[Result, ...]:
+    """Return the first results that fit into one answer."""
+    room = MOST_WEIGHT
+    kept: list[Result] = []
+    for result in shown:
+        room -= weight(msgspec.json.encode(result).decode())
+        if room < 0 and kept:
+            break
+        kept.append(result)
+    return tuple(kept)
+
+
+def unreadable(error: Exception) -> str:
+    """Say why a session file was skipped, without its path."""
+    match error:
+        case schema.UnsupportedSchema():
+            return "written by another version of this program, which this one does not read"
+        case apsw.NotADBError() | apsw.CorruptError():
+            return "damaged"
+        case apsw.BusyError():
+            return "locked for over a second; try again"
+        case _:
+            return f"cannot be read ({type(error).__name__})"
+
+
+_SHOWN = "SELECT text, blob_id, created_at FROM main.messages WHERE seq = ?"
+_BEFORE = """
+SELECT seq, role, kind, substr(text, 1, ?) , name FROM temp.source_messages
+WHERE thread = ? AND seq < ? ORDER BY seq DESC LIMIT ?"""
+_AFTER = """
+SELECT seq, role, kind, substr(text, 1, ?), name FROM temp.source_messages
+WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?"""
+
+
+def _beside(connection: apsw.Connection, row: Row, statement: str, count: int) -> tuple[Neighbour, ...]:
+    if not count:
+        return ()
+    found = connection.execute(statement, (NEIGHBOUR + 1, row.thread, row.seq, count))
+    return tuple(
+        Neighbour(seq, role, kind, excerpts.head(text, NEIGHBOUR), name)
+        for seq, role, kind, text, name in cast("Iterable[tuple[int, str, str, str, str | None]]", found)
+    )
+
+
+def _excerpt(text: str, hit: Hit, skipped: Collection[int], find: FindLines, size: int) -> tuple[str, int | None]:
+    if len(text) <= min(excerpts.WHOLE, size) and not skipped:
+        return text, None
+    spans = hit.spans if hit.spans is not None else find(text, skipped)
+    if spans:
+        return excerpts.lines(text, spans, size), hit.matching_lines or len(spans)
+    kept = "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in skipped)
+    return excerpts.head(kept, size), None

@@ -1,0 +1,186 @@
+"""Run one untrusted SELECT against one session database, in a child that may be killed at any moment.
+
+Each lock is needed: a read-only open still lets ATTACH, VACUUM INTO and TEMP objects through, the
+authorizer does not bound time, and no limit of SQLite stops work inside one scalar function.
+"""
+
+import sys
+
+import apsw
+import msgspec
+
+from openmem_store.reader import echoes, sandbox
+from openmem_store.reader.databases import Source, connect
+
+MOST_ROWS = 200
+MOST_CELL = 2000
+"""Characters of one text cell."""
+
+HEAP_BYTES = 128 << 20
+
+LIMITS = {
+    apsw.SQLITE_LIMIT_ATTACHED: 0,
+    apsw.SQLITE_LIMIT_LENGTH: 32 << 20,
+    apsw.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+    apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
+    apsw.SQLITE_LIMIT_FUNCTION_ARG: 100,
+    apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+"""LENGTH also bounds the reading of a row: a longer message fails only where its text is touched."""
+
+_ACTIONS = {apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE}
+
+_TABLES = frozenset(
+    (
+        *("messages", "lines", "events", "vectors", "sqlite_master", "sqlite_schema", "json_each", "json_tree"),
+        *("source_messages", "source_lines", "echo_rows", "echo_lines"),
+        *(f"messages_fts{part}" for part in ("", "_data", "_idx", "_docsize", "_config", "_content")),
+        *(f"lines_fts{part}" for part in ("", "_data", "_idx", "_docsize", "_config", "_content")),
+    )
+)
+"""FTS5 reads its shadow tables in the statement's name."""
+
+_REFUSED_FUNCTIONS = ("load_extension", "fts3_tokenizer", "fts5", "sqlite_", "geopoly_debug", "rtree", "carray")
+"""By prefix: functions that reach outside the file's content, or only exist for debugging."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One statement and the session file it reads."""
+
+    source: Source
+    sql: str
+
+
+class Table(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the statement returned, or why it did not."""
+
+    columns: list[str] = []
+    rows: list[list[str | int | float | None]] = []
+    truncated: bool = False
+    """Rows or cells were left out."""
+    error: str | None = None
+
+
+def run(job: Job) -> Table:
+    """Execute the job's statement under every lock, and return at most `MOST_ROWS` rows."""
+    try:
+        connection = connect(job.source)
+        echoes.prepare(connection)
+    except apsw.Error as error:
+        return Table(error=f"the session database cannot be read ({type(error).__name__})")
+    sandbox.confine()
+    _lock(connection)
+    try:
+        return _execute(connection, job.sql)
+    except apsw.Error as error:
+        return Table(error=_cause(error, job))
+    except UnicodeDecodeError:
+        return Table(error="a text value is not valid UTF-8: select hex(value) instead")
+    except MemoryError:
+        return Table(error="the statement needs too much memory: select fewer or shorter values")
+    except ValueError:
+        return Table(error="the statement holds a NUL character or another character that SQL cannot carry")
+
+
+def main() -> None:
+    """Read a job from stdin and report its table on stdout."""
+    table = run(msgspec.json.decode(sys.stdin.buffer.read(), type=Job))
+    sys.stdout.buffer.write(msgspec.json.encode(table) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _lock(connection: apsw.Connection) -> None:
+    for limit, most in LIMITS.items():
+        connection.limit(limit, most)
+    for setting, value in (
+        (apsw.SQLITE_DBCONFIG_DEFENSIVE, 1),
+        (apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
+        (apsw.SQLITE_DBCONFIG_DQS_DML, 0),
+        (apsw.SQLITE_DBCONFIG_DQS_DDL, 0),
+        (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0),
+    ):
+        connection.config(setting, value)
+    connection.execute("PRAGMA query_only = 1")
+    apsw.hard_heap_limit(HEAP_BYTES)
+    connection.authorizer = _authorize
+
+
+def _authorize(action: int, first: str | None, second: str | None, database: str | None, inner: str | None) -> int:
+    """Allow reading this file and nothing else. FTS5 itself asks for `PRAGMA data_version`."""
+    allowed = (
+        action in _ACTIONS
+        or (action == apsw.SQLITE_READ and first in _TABLES)
+        or (action == apsw.SQLITE_FUNCTION and second is not None and _harmless(second))
+        or (action == apsw.SQLITE_PRAGMA and first == "data_version" and second is None)
+    )
+    return apsw.SQLITE_OK if allowed else apsw.SQLITE_DENY
+
+
+def _harmless(function: str) -> bool:
+    return not function.lower().startswith(_REFUSED_FUNCTIONS)
+
+
+def _execute(connection: apsw.Connection, sql: str) -> Table:
+    rows: list[list[str | int | float | None]] = []
+    truncated = False
+    columns: list[str] = []
+    cursor = connection.cursor()
+    cursor.exec_trace = _one_statement()
+    for values in cursor.execute(sql):
+        columns = columns or [column[0] for column in cursor.get_description()]
+        if len(rows) == MOST_ROWS:
+            truncated = True
+            break
+        row, cut = _shown(values)
+        rows.append(row)
+        truncated = truncated or cut
+    return Table(columns, rows, truncated)
+
+
+def _one_statement():
+    """Return a tracer that refuses a second statement before it runs."""
+    seen: list[str] = []
+
+    def trace(_cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
+        seen.append(sql)
+        return len(seen) == 1
+
+    return trace
+
+
+def _shown(values: tuple[object, ...]) -> tuple[list[str | int | float | None], bool]:
+    shown: list[str | int | float | None] = []
+    cut = False
+    for value in values:
+        match value:
+            case str() if len(value) > MOST_CELL:
+                shown.append(value[:MOST_CELL])
+                cut = True
+            case bytes():
+                shown.append(f"[blob of {len(value)} bytes: select hex(substr(value, 1, 100)) to see its start]")
+            case float() if value in (float("inf"), float("-inf")):
+                shown.append(str(value))
+            case str() | int() | float() | None:
+                shown.append(value)
+            case _:
+                shown.append(str(value))
+    return shown, cut
+
+
+_CAUSES: dict[type[apsw.Error], str] = {
+    apsw.AuthError: "the statement asks for something other than reading this session's tables",
+    apsw.NoMemError: "the statement needs too much memory: select fewer or shorter values",
+    apsw.TooBigError: "a value or the statement is too big: use substr(text, 1, 1000), or a shorter statement",
+    apsw.ExecTraceAbort: "only one statement may be run",
+    apsw.CorruptError: "the session database is damaged; smart_compact_search may still read parts of it",
+    apsw.FullError: "the statement needs too much room: select fewer or shorter values",
+    apsw.IOError: "the session database cannot be read",
+}
+
+
+def _cause(error: apsw.Error, job: Job) -> str:
+    """Say what is wrong in words that name no path."""
+    fixed = _CAUSES.get(type(error))
+    return fixed if fixed is not None else str(error).replace(job.source.path, "the session database")

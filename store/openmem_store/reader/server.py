@@ -1,0 +1,120 @@
+"""Serve the store over MCP on stdio: tell a host of the tools, turn every failure into one short message.
+
+stdout carries JSON-RPC only: the SDK points it at stderr while serving, and nothing here prints. The
+retention sweep at start is the only thing this process writes.
+"""
+
+import os
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import ValidationError
+
+from openmem_store import version
+from openmem_store.layout import Layout
+from openmem_store.reader import texts
+from openmem_store.reader.answers import RefusedError
+from openmem_store.reader.tools import Tools
+from openmem_store.settings import Settings, SettingsError, load
+
+NAME = "openmem"
+
+_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+
+class Server(MCPServer[Any]):
+    """The SDK's server, with failures said in our words."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._offered = {tool.name: tool for tool in map(_offer, tools.offered())}
+        super().__init__(
+            NAME,
+            title="OpenMem: the conversation store",
+            instructions=texts.INSTRUCTIONS,
+            version=version.VERSION,
+            tools=list(self._offered.values()),
+            # Below WARNING the SDK logs what a failed call said, which may quote a query.
+            log_level="WARNING",
+        )
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Raises ToolError with a message for a model: never a path, never a stack."""
+        tool = self._offered.get(name)
+        if tool is None:
+            raise ToolError(f"there is no tool {name!r}; there are {', '.join(self._offered)}")
+        known = tool.parameters["properties"]
+        for unknown in arguments.keys() - known.keys():
+            raise ToolError(f"{unknown}: no such argument; {name} takes {', '.join(known)}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            raise ToolError(_said(error, known)) from error.__cause__
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    try:
+        loaded = load(os.environ)
+    except SettingsError as error:
+        sys.exit(f"openmem-context-mcp: {error}")
+    for warning in loaded.warnings:
+        print(f"openmem-context-mcp: {warning}", file=sys.stderr)
+    layout = Layout(loaded.settings.root)
+    threading.Thread(target=_sweep, args=(layout, loaded.settings), daemon=True).start()
+    Server(Tools(layout, Path.cwd())).run("stdio")
+
+
+def _offer(function: Any) -> Tool:
+    tool = Tool.from_function(
+        function, description=texts.TOOLS[function.__name__], annotations=_READS, structured_output=False
+    )
+    # The schema then says what `call_tool` does: a misspelt argument is refused, not ignored.
+    tool.parameters["additionalProperties"] = False
+    return tool
+
+
+def _said(error: ToolError, known: dict[str, Any]) -> str:
+    match error.__cause__:
+        case RefusedError() as refused:
+            return str(refused)
+        case ValidationError() as invalid:
+            return _arguments(invalid, known)
+        case BaseException() as crash:
+            where = traceback.extract_tb(crash.__traceback__)[-1]
+            place = f"{type(crash).__name__} at {Path(where.filename).name}:{where.lineno}"
+            print(f"openmem-context-mcp: {place}", file=sys.stderr)
+            return f"the call failed inside the server ({place}); nothing was changed, other calls still work"
+        case None:
+            return str(error)
+
+
+def _arguments(invalid: ValidationError, known: dict[str, Any]) -> str:
+    """Say which argument is wrong, once, and what it may be: pydantic lists every branch of a union."""
+    wrong: dict[str, str] = {}
+    for each in invalid.errors(include_url=False, include_context=False, include_input=False):
+        wrong.setdefault(str(each["loc"][0]), each["msg"])
+    return "; ".join(f"{field}: {said}. {known[field].get('description', '')}" for field, said in wrong.items())
+
+
+def _sweep(layout: Layout, settings: Settings) -> None:
+    """Delete what is too old, at most once a day; a failure is one line and no more."""
+    from openmem_store import retention
+
+    try:
+        retention.sweep(layout, ttl_days=settings.ttl_days, now=time.time())
+    except Exception as error:
+        print(f"openmem-context-mcp: retention failed: {type(error).__name__}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
