@@ -94,7 +94,7 @@ def constraints(hosts: Iterable[Host]) -> x509.NameConstraints:
     that may sign for `api.example` alone may still sign for every address, unless addresses are excluded.
     """
     hosts = tuple(hosts)
-    names = sorted({host.name for host in hosts if not host.is_address})
+    names = sorted({host.name for host in hosts})
     covered = [name for name in names if not any(name.endswith(f".{other}") for other in names)]
     addresses = sorted({host.name for host in hosts if host.is_address})
     permitted: list[x509.GeneralName] = [x509.DNSName(name) for name in covered]
