@@ -20,6 +20,9 @@ from .view import Rendering
 BILLING = "x-anthropic-billing-header:"
 """Opens a system block that Claude Code changes on every request; it must stay first and names nothing."""
 
+_ABSENT = msgspec.Raw(b"")
+"""Default of a field that is kept as source."""
+
 _SIGNED = ("thinking", "redacted_thinking")
 _SERVER_USES = ("server_tool_use", "mcp_tool_use")
 
@@ -40,10 +43,10 @@ class _Block(msgspec.Struct):
     name: str = ""
     tool_use_id: str = ""
     tool_name: str = ""
-    input: msgspec.Raw | None = None
-    content: msgspec.Raw | None = None
-    source: msgspec.Raw | None = None
-    cache_control: msgspec.Raw | None = None
+    input: msgspec.Raw = _ABSENT
+    content: msgspec.Raw = _ABSENT
+    source: msgspec.Raw = _ABSENT
+    cache_control: msgspec.Raw = _ABSENT
 
 
 class _Message(msgspec.Struct):
@@ -55,7 +58,7 @@ class _Tool(msgspec.Struct):
     name: str = ""
     type: str = ""
     defer_loading: bool = False
-    cache_control: msgspec.Raw | None = None
+    cache_control: msgspec.Raw = _ABSENT
 
 
 class _Thinking(msgspec.Struct):
@@ -78,7 +81,7 @@ class _OriginalRequest(msgspec.Struct):
 
 
 class _Output(msgspec.Struct):
-    format: msgspec.Raw | None = None
+    format: msgspec.Raw = _ABSENT
 
 
 class _Request(msgspec.Struct):
@@ -92,8 +95,8 @@ class _Request(msgspec.Struct):
     thinking: _Thinking | None = None
     max_tokens: int | None = None
     output_config: _Output | None = None
-    output_format: msgspec.Raw | None = None
-    cache_control: msgspec.Raw | None = None
+    output_format: msgspec.Raw = _ABSENT
+    cache_control: msgspec.Raw = _ABSENT
     prompt_cache_key: object = None
     proxy_server_request: _OriginalRequest | None = None
 
@@ -134,7 +137,7 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
     tools = [_TOOL.decode(tool) for tool in request.tools or ()]
     loaded = [raw for raw, tool in zip(request.tools or (), tools, strict=True) if not tool.defer_loading]
     first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
-    output = request.output_config.format if request.output_config else None
+    output = request.output_config.format if request.output_config else _ABSENT
     return Conversation(
         body=body,
         model=request.model,
@@ -145,7 +148,7 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
         teaches=any(map(offers_search, system)) or any(item.teaches for item in items),
         instructed=any(texts.STANDING_INSTRUCTION in text for text in system),
         manual_reasoning=request.thinking is not None and request.thinking.type == "enabled",
-        structured=output is not None or request.output_format is not None,
+        structured=_present(output) or _present(request.output_format),
         max_tokens=request.max_tokens,
         identity="\n".join(
             [text for text in system if text != texts.STANDING_INSTRUCTION]
@@ -178,10 +181,10 @@ def _cache_marks(
 ) -> tuple[str, ...]:
     total = len(request.messages)
     return (
-        *("tools" for tool in tools if tool.cache_control is not None),
-        *("system" for block in system if block.cache_control is not None),
+        *("tools" for tool in tools if _present(tool.cache_control)),
+        *("system" for block in system if _present(block.cache_control)),
         *(f"m-{total - index}" for index in messages),
-        *(("m-1",) if request.cache_control is not None and total else ()),
+        *(("m-1",) if _present(request.cache_control) and total else ()),
     )
 
 
@@ -246,11 +249,15 @@ class _Reader:
             return Draft("assistant", "thinking", None, block.thinking) if block.thinking.strip() else None
         if block.type == "tool_use" or block.type in _SERVER_USES:
             self.names[block.id] = block.name
-            return Draft("assistant", "tool_use", block.name, source.compact(block.input or b"{}"))
+            return Draft("assistant", "tool_use", block.name, source.compact(bytes(block.input) or b"{}"))
         if block.type == "tool_result" or block.type.endswith("_tool_result"):
             text = _result_text(block)
             return Draft("tool", "tool_result", self.names.get(block.tool_use_id), text)
         return Draft(side, "text", "system" if role == "system" else None, _described(block, raw))
+
+
+def _present(value: msgspec.Raw) -> bool:
+    return bytes(value) not in (b"", b"null")
 
 
 def _blocks(content: str | list[msgspec.Raw]) -> tuple[list[_Block], list[bytes]]:
@@ -264,10 +271,10 @@ def _marks(blocks: Sequence[_Block]) -> int:
     inner = (
         _BLOCK.decode(raw)
         for block in blocks
-        if block.type == "tool_result" and block.content is not None and b"cache_control" in bytes(block.content)
+        if block.type == "tool_result" and b"cache_control" in bytes(block.content)
         for raw in _parts(block.content)
     )
-    return sum(block.cache_control is not None for block in (*blocks, *inner))
+    return sum(_present(block.cache_control) for block in (*blocks, *inner))
 
 
 def _kind(role: str, blocks: Sequence[_Block]) -> ItemKind:
@@ -289,21 +296,21 @@ def _is_server(kind: str) -> bool:
     return kind in _SERVER_USES or (kind.endswith("_tool_result") and kind != "tool_result")
 
 
-def _parts(content: msgspec.Raw | None) -> list[msgspec.Raw]:
+def _parts(content: msgspec.Raw) -> list[msgspec.Raw]:
     """Return the parts of a content; a string, an object or nothing has none."""
     value = _content(content)
     return value if isinstance(value, list) else []
 
 
-def _content(content: msgspec.Raw | None) -> str | list[msgspec.Raw] | None:
+def _content(content: msgspec.Raw) -> str | list[msgspec.Raw] | None:
     """Return a tool result's content, None for an object, which some server tools answer with."""
-    if content is None:
+    if not _present(content):
         return ""
     return None if bytes(content)[:1] == b"{" else _CONTENT.decode(content)
 
 
 def _loads(block: _Block) -> list[str]:
-    if block.type != "tool_result" or block.content is None or b"tool_reference" not in bytes(block.content):
+    if block.type != "tool_result" or b"tool_reference" not in bytes(block.content):
         return []
     parts = [_BLOCK.decode(raw) for raw in _parts(block.content)]
     return [part.tool_name for part in parts if part.type == "tool_reference"]
@@ -312,7 +319,7 @@ def _loads(block: _Block) -> list[str]:
 def _result_text(block: _Block) -> str:
     value = _content(block.content)
     if value is None:
-        return source.compact(bytes(block.content or b"{}"))
+        return source.compact(bytes(block.content))
     if isinstance(value, str):
         return value
     parts = [(_BLOCK.decode(raw), bytes(raw)) for raw in value]
@@ -327,7 +334,7 @@ def _compressible(block: _Block) -> bool:
 
 def _described(block: _Block, raw: bytes) -> str:
     """Return a part that is no text: its type, size and hash; the text of a plain-text document as it is."""
-    where = _SOURCE.decode(block.source) if block.source is not None else _Source()
+    where = _SOURCE.decode(block.source) if _present(block.source) else _Source()
     if where.type == "text" and where.data is not None:
         return where.data
     content = where.data.encode() if where.data else _without_mark(raw)
@@ -347,7 +354,7 @@ def _without_mark(raw: bytes) -> bytes:
 def _media(block: _Block) -> int:
     if block.type == "tool_result":
         return sum(_media(_BLOCK.decode(raw)) for raw in _parts(block.content))
-    if block.type not in ("image", "document") or block.source is None:
+    if block.type not in ("image", "document") or not _present(block.source):
         return 0
     where = _SOURCE.decode(block.source)
     if block.type == "image":

@@ -122,10 +122,10 @@ def _user_session(user: str) -> Iterable[str]:
         yield legacy[1]
 
 
-def derived_session_id(conversation: Conversation) -> str:
-    """Return the id of a session that has none: a hash of its system text and first user message."""
+def derived(conversation: Conversation) -> Identity:
+    """Return the identity of a request without an id: a hash of its system text and first user message names it."""
     digest = hashlib.sha256(conversation.identity.encode()).hexdigest()[:16]
-    return f"fp-{digest}"
+    return Identity(f"fp-{digest}", MAIN_LANE, "main", compacted=False)
 
 
 def is_wrapper(text: str) -> bool:

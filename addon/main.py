@@ -1,0 +1,5 @@
+"""The target of `mitmdump -s`."""
+
+from openmem_addon.proxy import OpenMem
+
+addons = [OpenMem()]

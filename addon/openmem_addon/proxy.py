@@ -1,0 +1,200 @@
+"""Own the mitmproxy hooks: a flow becomes a request, the response a tap. Nothing else on the path knows mitmproxy.
+
+An exception here would be logged and the request forwarded, with whatever was already changed;
+so the body is assigned last, and only when it differs.
+"""
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+from mitmproxy import http
+from mitmproxy.proxy import mode_specs
+from openmem_store import retention, settings
+from openmem_store.layout import Layout
+from openmem_store.queue import WriteQueue
+from openmem_store.version import code_hash
+
+from . import hosts
+from .core import adapter
+from .core.adapter import Route
+from .core.usage import Tap
+from .failopen import failure, to_stderr
+from .session import Inbound, Sessions, Ticket
+
+HEALTH_HOST = "openmem.local"
+"""A host that is none: a request for it through a regular proxy asks the proxy itself."""
+
+HEALTH_PATHS = ("/health", "/openmem/health")
+"""Through a regular proxy, and straight to a reverse one."""
+
+WORKERS = 4
+"""Threads for parsing and rendering; more only wait for the interpreter lock."""
+
+
+class _Flight(msgspec.Struct):
+    """What we hold of a flow between its request and the end of its response."""
+
+    route: Route
+    ticket: Ticket | None = None
+    tap: Tap | None = None
+
+
+class OpenMem:
+    """The addon."""
+
+    def __init__(self) -> None:
+        self._flights: dict[str, _Flight] = {}
+        """By flow id. Live objects stay out of `flow.metadata`, which mitmproxy writes to disk with the flow."""
+        self._requests = 0
+        self._sessions: Sessions | None = None
+        self._hosts: tuple[hosts.Host, ...] = ()
+        self._queue: WriteQueue | None = None
+        self._pools: list[ThreadPoolExecutor] = []
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def running(self) -> None:
+        """Open the store; a setting that cannot be used ends the start with its own message."""
+        loaded = settings.load(os.environ)
+        for warning in loaded.warnings:
+            to_stderr(f"openmem-context: {warning}")
+        values = loaded.settings
+        self._hosts = (*hosts.PROVIDERS, *map(hosts.parse, values.provider_hosts))
+        layout = Layout(values.root)
+        layout.prepare()
+        self._queue = WriteQueue(layout, version=f"proxy:{code_hash()}", log=to_stderr)
+        workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="openmem-work")
+        disk = ThreadPoolExecutor(1, thread_name_prefix="openmem-disk")
+        self._pools = [workers, disk]
+        self._sessions = Sessions(values, layout, self._queue, workers=workers, disk=disk, log=to_stderr)
+        workers.submit(_sweep, layout, values.ttl_days, self._queue)
+
+    def done(self) -> None:
+        """Drain the writes, at most 5 s. Must not be async: mitmproxy calls it synchronously on a reload."""
+        for pool in reversed(self._pools):
+            pool.shutdown(wait=False)
+        if self._queue is not None:
+            self._queue.close()
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """Buffer what we rewrite; let everything else through as it comes."""
+        if self._route(flow) is None:
+            flow.request.stream = True
+
+    async def request(self, flow: http.HTTPFlow) -> None:
+        if self._asks_health(flow.request):
+            flow.response = self._health()
+            return
+        route = self._route(flow)
+        if route is None or self._sessions is None:
+            return
+        self._requests += 1
+        try:
+            body = flow.request.get_content()
+        except ValueError as error:
+            to_stderr(str(failure(error)))  # a content-encoding that the body does not have
+            return
+        if body is None:
+            return  # larger than mitmproxy buffers: it is already on its way
+        headers = {name.lower(): value for name, value in flow.request.headers.items()}
+        outcome = await self._sessions.handle(Inbound(route, headers, body))
+        self._flights[flow.id] = _Flight(route, outcome.ticket)
+        if outcome.body != body:
+            flow.request.content = outcome.body
+
+    def _route(self, flow: http.HTTPFlow) -> Route | None:
+        """Return what a request asks of a provider, None for one that is not ours to read."""
+        request = flow.request
+        if request.method != "POST" or "upgrade" in request.headers:
+            return None
+        reverse = isinstance(flow.client_conn.proxy_mode, mode_specs.ReverseMode)
+        if not reverse and not hosts.permits(self._hosts, request.host, request.port):
+            return None
+        return adapter.for_path(request.path)
+
+    # --- responses --------------------------------------------------------------------------------------------------
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Stream every response; beside it, read the usage of those we rewrote."""
+        response = flow.response
+        if response is None or response.status_code == 101:
+            return
+        flight = self._flights.get(flow.id)
+        if flight is None or flight.ticket is None:
+            response.stream = True
+            return
+        if not 200 <= response.status_code < 300:
+            self._refused(flow.id)
+            response.stream = True
+            return
+        flight.tap = Tap(
+            flight.route.adapter.usage,
+            content_type=response.headers.get("content-type", ""),
+            content_encoding=response.headers.get("content-encoding", ""),
+        )
+        response.stream = self._reading(flight.tap)
+
+    @staticmethod
+    def _reading(tap: Tap):
+        """Return a stream callable that passes each chunk on; an exception in it would lose the chunk."""
+
+        def pass_on(chunk: bytes) -> bytes:
+            try:
+                tap.feed(chunk)
+            except Exception as error:
+                to_stderr(str(failure(error)))
+            return chunk
+
+        return pass_on
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        self._ended(flow.id)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """Book what was read so far: a client may hang up after the last event, and a provider in the middle."""
+        self._ended(flow.id)
+
+    def _ended(self, flow_id: str) -> None:
+        flight = self._flights.get(flow_id)
+        if flight is None:
+            return
+        if flight.tap is None:
+            self._refused(flow_id)
+            return
+        del self._flights[flow_id]
+        if self._sessions is not None and flight.ticket is not None:
+            self._sessions.answered(flight.ticket, flight.tap.result())
+
+    def _refused(self, flow_id: str) -> None:
+        flight = self._flights.pop(flow_id, None)
+        if flight is not None and flight.ticket is not None and self._sessions is not None:
+            self._sessions.refused(flight.ticket)
+
+    # --- health -----------------------------------------------------------------------------------------------------
+
+    def _asks_health(self, request: http.Request) -> bool:
+        host, path = request.host, request.path.partition("?")[0]
+        return (host == HEALTH_HOST and path == HEALTH_PATHS[0]) or path == HEALTH_PATHS[1]
+
+    def _health(self) -> http.Response:
+        answer = {
+            "service": "openmem-context",
+            "version": code_hash(),
+            "pid": os.getpid(),
+            "requests": self._requests,
+            "fail_opens": self._sessions.fail_opens if self._sessions else 0,
+        }
+        return http.Response.make(200, json.dumps(answer), {"content-type": "application/json"})
+
+
+def _sweep(layout: Layout, ttl_days: int, queue: WriteQueue) -> None:
+    """Delete sessions past their time, at most once a day."""
+    try:
+        retention.sweep(layout, ttl_days=ttl_days, now=time.time(), busy=queue.busy())
+    except Exception as error:
+        to_stderr(str(failure(error)))
