@@ -66,32 +66,34 @@ def compare(
     stored first by another lane: they are inserted when missing, their flags are never touched.
     """
     out = frozenset(dropped)
-    top = max((known.seq for known in index.values()), default=0)
-    added: dict[str, Fresh] = {}
+    missing: dict[str, int] = {}
     left: list[str] = []
     returned: list[str] = []
     named: list[tuple[str, str]] = []
     for place, row in enumerate(rows):
-        key = row.fingerprint
-        stays = place not in out
-        known = index.get(key)
+        known = index.get(row.fingerprint)
         if known is None:
-            if key not in added:
-                added[key] = Fresh(top + len(added) + 1, row, stays, blobs.get(place))
+            missing.setdefault(row.fingerprint, place)
             continue
+        stays = place not in out
         if place >= owned and known.in_context != stays:
-            (returned if stays else left).append(key)
+            (returned if stays else left).append(row.fingerprint)
         if place in blobs and not known.blob:
-            named.append((key, blobs[place]))
-    return Delta(tuple(added.values()), tuple(left), tuple(returned), tuple(named), _seq(index, added, rows, cut))
+            named.append((row.fingerprint, blobs[place]))
+    following = max((known.seq for known in index.values()), default=0) + 1 if missing else 0
+    added = tuple(
+        Fresh(seq, rows[place], place not in out, blobs.get(place))
+        for seq, place in enumerate(missing.values(), following)
+    )
+    at = None if cut is None else _seq(index, added, rows[cut].fingerprint)
+    return Delta(added, tuple(left), tuple(returned), tuple(named), at)
 
 
-def _seq(index: Index, added: Mapping[str, Fresh], rows: Sequence[Row], place: int | None) -> int | None:
-    if place is None:
-        return None
-    key = rows[place].fingerprint
-    known = index.get(key)
-    return known.seq if known is not None else added[key].seq
+def _seq(index: Index, added: Sequence[Fresh], fingerprint: str) -> int:
+    known = index.get(fingerprint)
+    if known is not None:
+        return known.seq
+    return next(fresh.seq for fresh in added if fresh.row.fingerprint == fingerprint)
 
 
 def apply(index: Index, delta: Delta) -> None:

@@ -5,6 +5,7 @@ them go when it closes any descriptor of the file: so the file is opened once pe
 this process holds is counted here, since the kernel would grant it again.
 """
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -60,16 +61,27 @@ class Lock:
                 raise WriterBusy(f"session {sid} already has a writer in this process")
             try:
                 fcntl.lockf(self._file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._offset)
-            except (BlockingIOError, PermissionError) as error:  # POSIX allows EAGAIN and EACCES
+            except OSError as error:
                 self._close_unused()
-                raise WriterBusy(f"session {sid} is written by another process") from error
+                if error.errno in (errno.EAGAIN, errno.EACCES):  # POSIX allows both
+                    raise WriterBusy(f"session {sid} is written by another process") from error
+                raise
             self._file.held.add(self._offset)
+            self._held = True
+
+    def valid(self) -> bool:
+        """Tell whether the lock keeps others out: not when it was released or its file was deleted."""
+        try:
+            return self._held and _identity(self._path.stat()) == self._file.identity
+        except FileNotFoundError:
+            return False
 
     def release(self) -> None:
         """Give the session free. A second call does nothing."""
         with _guard:
-            if self._offset not in self._file.held:
+            if not self._held:
                 return
+            self._held = False
             self._file.held.discard(self._offset)
             fcntl.lockf(self._file.descriptor, fcntl.LOCK_UN, 1, self._offset)
             self._close_unused()

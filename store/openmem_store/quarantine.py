@@ -9,12 +9,8 @@ def set_aside(database: Path) -> Path:
 
     The three keep the names SQLite expects of each other, so that a recovery tool can open them.
     """
-    for number in itertools.count(1):
-        target = database.with_name(f"{database.name}.corrupt-{number}")
-        if not target.exists():
-            break
-    else:
-        raise AssertionError("itertools.count ended")
+    names = (f"{database.name}.corrupt-{number}" for number in itertools.count(1))
+    target = next(path for path in map(database.with_name, names) if not path.exists())
     database.rename(target)
     for tail in ("-wal", "-shm"):
         companion = database.with_name(database.name + tail)

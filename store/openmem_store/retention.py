@@ -1,5 +1,6 @@
 """Own how long anything is kept: sessions by age, blobs while a session names them."""
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -85,7 +86,7 @@ def _remove(layout: Layout, sid: str, oldest: float) -> bool:
         return False
     try:
         files = list(_files(layout.sessions, lambda name: session_of(name) == sid))
-        if _newest(files) >= oldest:
+        if not files or _newest(files) >= oldest:
             return False
         for path in sorted(files):  # the database goes before its log: never a log without its commits
             path.unlink(missing_ok=True)
@@ -105,11 +106,15 @@ def _newest(files: Collection[Path]) -> float:
 
 
 def _empty_log(path: Path) -> bool:
-    return path.name.endswith("-wal") and path.lstat().st_size == 0
+    return path.name.endswith("-wal") and path.exists() and path.stat().st_size == 0
 
 
 def _modified(path: Path) -> float:
-    return path.lstat().st_mtime
+    """Return the time of the last change; a file that another sweep took meanwhile is never old."""
+    try:
+        return path.lstat().st_mtime
+    except FileNotFoundError:
+        return math.inf
 
 
 def _unnamed_blobs(layout: Layout, oldest: float) -> list[Path]:

@@ -8,12 +8,13 @@ import json
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import apsw
 import msgspec
 
 from openmem_store import delta, quarantine, schema
-from openmem_store.events import Event, FailOpen, Trim, Usage
+from openmem_store.events import Event
 from openmem_store.layout import Layout
 from openmem_store.lock import Lock, WriterBusy
 from openmem_store.rows import Row, storable
@@ -48,12 +49,12 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 
 def _event_statement(kind: type[Event]) -> str:
+    """The fields of an event are its columns."""
     columns = ("at", "kind", "version", *kind.__struct_fields__)
     return f"INSERT INTO events ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
-_EVENTS = {kind: _event_statement(kind) for kind in (Trim, FailOpen, Usage)}
-"""The fields of an event are its columns."""
+_EVENTS: dict[type[Event], str] = {kind: _event_statement(kind) for kind in get_args(Event)}
 
 
 class SessionWriter:
@@ -191,6 +192,9 @@ class SessionWriter:
             return self._connection
         self._disconnect()
         self._layout.prepare()
+        if not self._lock.valid():  # the whole store was deleted under us, the lock file with it
+            self._lock.release()
+            self._lock = self._acquire()
         if self._path.is_dir():
             self._set_aside()
         self._connection = schema.open_writer(self._path)

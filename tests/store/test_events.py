@@ -1,0 +1,27 @@
+from typing import get_args
+
+import apsw
+import msgspec
+from openmem_store import schema
+from openmem_store.events import Event
+
+
+def test_every_event_is_of_a_kind_the_contract_names() -> None:
+    kinds = {kind.__struct_config__.tag for kind in get_args(Event)}
+    assert kinds == {"trim", "fail_open", "usage"}
+
+
+def test_the_fields_of_the_events_are_the_columns_of_the_table() -> None:
+    connection = apsw.Connection(":memory:")
+    schema.migrate(connection)
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(events)")}
+    fields = [name for kind in get_args(Event) for name in kind.__struct_fields__]
+    assert columns == {"id", "at", "kind", "version", *fields}
+    assert len(fields) == len(set(fields))
+
+
+def test_a_count_that_was_not_reported_may_be_none() -> None:
+    """The contract stores NULL for it, never 0."""
+    usage = next(kind for kind in get_args(Event) if kind.__struct_config__.tag == "usage")
+    nullable = {field.name for field in msgspec.structs.fields(usage) if type(None) in get_args(field.type)}
+    assert nullable == set(usage.__struct_fields__) - {"trimmed"}
