@@ -30,6 +30,9 @@ HEALTH_HOST = "openmem.local"
 HEALTH_PATHS = ("/health", "/openmem/health")
 """Through a regular proxy, and straight to a reverse one."""
 
+LARGE = 1 << 20
+"""Bytes from which a body that we do not read is not held in memory."""
+
 WORKERS = 4
 """Threads for parsing and rendering; more only wait for the interpreter lock."""
 
@@ -82,8 +85,8 @@ class OpenMem:
     # --- requests ---------------------------------------------------------------------------------------------------
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Buffer what we rewrite; let everything else through as it comes."""
-        if self._route(flow) is None:
+        """Buffer what we rewrite; let other large uploads through as they come."""
+        if self._route(flow) is None and _is_large(flow.request):
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -190,6 +193,11 @@ class OpenMem:
             "fail_opens": self._sessions.fail_opens if self._sessions else 0,
         }
         return http.Response.make(200, json.dumps(answer), {"content-type": "application/json"})
+
+
+def _is_large(request: http.Request) -> bool:
+    length = request.headers.get("content-length", "")
+    return "transfer-encoding" in request.headers or (length.isdecimal() and int(length) > LARGE)
 
 
 def _sweep(layout: Layout, ttl_days: int, queue: WriteQueue) -> None:
