@@ -2,18 +2,18 @@
 
 import random
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import httpx
 import pytest
+from process import call, reader, running_proxy
+
 from fixtures.agent import Agent, Json
 from fixtures.provider import cache, canonical
 from fixtures.provider.exchange import Exchange
 from fixtures.provider.scenario import Asked, Call, Step
 from fixtures.provider.server import Provider, serve
-from process import call, reader, running_proxy
 
 SESSION = "5f0c1d7e-0000-4000-8000-00000000e2e0"
 THRESHOLD = 24_000
@@ -22,8 +22,9 @@ STEPS = 22
 SECRET = "The harbour office keeps the blue ledger under number HL-7731."
 
 _WORDS = (
-    "harbour ledger signal meadow copper lantern bridge winter orchard paper window river station garden letter "
-    "market engine silver quiet morning answer valley number record carry follow between under across before"
+    "harbour ledger signal meadow copper lantern bridge winter orchard paper window river station "
+    "garden letter market engine silver quiet morning answer valley number record carry follow "
+    "between under across before"
 ).split()
 
 
@@ -72,7 +73,7 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("session")
     provider = Provider({f"turn{turn}": model for turn in range(TURNS)})
     settings = {"CONTEXT_TRIM_TOKENS": str(THRESHOLD)}
@@ -88,7 +89,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                 client = httpx.Client(proxy=httpx.Proxy(proxy.url), verify=trust, timeout=60, trust_env=False)
                 agent.client = client
         client.close()
-    yield Run(folder, list(provider.exchanges), agent, proxy.log.read_text())
+    return Run(folder, list(provider.exchanges), agent, proxy.log.read_text())
 
 
 def prompt(exchange: Exchange) -> int:
