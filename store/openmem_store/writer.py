@@ -188,9 +188,13 @@ class SessionWriter:
             raise
 
     def _database(self) -> apsw.Connection:
-        if self._connection is not None and self._identity == self._files():
+        files = self._files()
+        if self._connection is not None and files == self._identity:
             return self._connection
+        replaced = self._connection is not None and files[0] is not None and files[0] != self._identity[0]
         self._disconnect()
+        if replaced and files[1] == self._identity[1]:
+            self._remove_log()
         self._layout.prepare()
         if not self._lock.valid():  # the whole store was deleted under us, the lock file with it
             self._lock.release()
@@ -205,6 +209,11 @@ class SessionWriter:
     def _files(self) -> tuple[object, object]:
         """Return what names the open files: a commit into a deleted database or WAL would vanish."""
         return _inode(self._path), _inode(self._path.with_name(self._path.name + "-wal"))
+
+    def _remove_log(self) -> None:
+        """Remove the log of a database that another took the place of: SQLite would replay it into that one."""
+        for tail in ("-wal", "-shm"):
+            self._path.with_name(self._path.name + tail).unlink(missing_ok=True)
 
     def _disconnect(self) -> None:
         connection, self._connection, self._index = self._connection, None, None
