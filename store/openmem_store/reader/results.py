@@ -85,6 +85,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     results: tuple[Result, ...]
     timed_out: bool = False
     hint: str | None = None
+    related: dict[str, tuple[str, ...]] = {}
+    """Terms of the store that stood for a word of the query; rows with only these have matched_terms 0."""
     skipped: dict[str, str] = {}
     """Sessions that could not be read, and why."""
 

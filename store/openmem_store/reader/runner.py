@@ -108,10 +108,14 @@ def _lock(connection: apsw.Connection) -> None:
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, inner: str | None) -> int:
-    """Allow reading this file and nothing else. FTS5 itself asks for `PRAGMA data_version`."""
+    """Allow reading this file and nothing else.
+
+    FTS5 itself asks for `PRAGMA data_version`. A common table expression is read as a column without
+    a name of a table without a database.
+    """
     allowed = (
         action in _ACTIONS
-        or (action == apsw.SQLITE_READ and first in _TABLES)
+        or (action == apsw.SQLITE_READ and (first in _TABLES or (database is None and second == "")))
         or (action == apsw.SQLITE_FUNCTION and second is not None and _harmless(second))
         or (action == apsw.SQLITE_PRAGMA and first == "data_version" and second is None)
     )

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
 
 import apsw
 import msgspec
@@ -15,8 +14,6 @@ import msgspec
 from openmem_store import schema
 from openmem_store.reader import databases, excerpts, ranking, results, scope, words
 from openmem_store.reader.results import Answer, Hit, Result
-
-Ranking = Literal["best", "contract"]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -26,7 +23,8 @@ class Request(msgspec.Struct, frozen=True):
     limit: int
     context: int = 0
     """Rows shown before and after each hit."""
-    ranking: Ranking = "best"
+    ranking: str = "best"
+    """A key of `ranking.RANKINGS`."""
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -34,10 +32,12 @@ class _Session(msgspec.Struct, frozen=True):
 
     connection: apsw.Connection
     rows: scope.Rows
-    total: int
     lines: Counter[str]
     """Matching lines by heading."""
-    ranked: list[tuple[ranking.Key, Hit]]
+    order: ranking.Order
+    matched: dict[int, int]
+    """Distinct words of the query in each row that passes the filters."""
+    find: results.FindLines
 
 
 def search(query: str, request: Request, files: dict[str, Path], *, why: str) -> Answer:
@@ -51,18 +51,19 @@ def search(query: str, request: Request, files: dict[str, Path], *, why: str) ->
                 found[sid] = _one(connection, sid, query, request)
             except (apsw.Error, schema.UnsupportedSchema) as error:
                 skipped[sid] = results.unreadable(error)
-        hits = [hit for _, hit in sorted(_ranked(found.values()), key=lambda each: each[0])[: request.limit]]
+        hits = _first(found, request.limit)
         lines = sum((session.lines for session in found.values()), Counter[str]())
         return Answer(
             mode="lexical",
             scope=why,
-            total_matches=sum(session.total for session in found.values()),
+            total_matches=sum(len(session.matched) for session in found.values()),
             line_matches=lines.total(),
             line_matches_by=scope.breakdown(lines),
             echoes_excluded=sum(session.rows.echo_count for session in found.values()),
             databases={sid: str(files[sid]) for sid in found},
-            results=results.fitting(_shown(hits, found, query, request)),
+            results=results.fitting(_shown(hits, found, request.context)),
             hint=None if query.strip() else "query is empty: give words, or a pattern",
+            related={word: terms for session in found.values() for word, terms in session.order.related.items()},
             skipped=skipped,
         )
 
@@ -79,9 +80,10 @@ def _one(connection: apsw.Connection, sid: str, query: str, request: Request) ->
     for seq, count in words.line_counts(connection, found).items():
         if seq in rows.allowed:
             lines[rows.heading(seq)] += count
-    ordered = ranking.ORDERS[request.ranking](connection, found, matched, rows)[: request.limit]
-    ranked = [(key, Hit(sid, seq, matched.get(seq, 0), newer_matches=_newer(matched, seq))) for key, seq in ordered]
-    return _Session(connection, rows, len(matched), lines, ranked)
+    order = ranking.RANKINGS[request.ranking](connection, found, matched, rows)
+    related = [words.Word(term, (term,)) for terms in order.related.values() for term in terms]
+    find = excerpts.matcher([*(each.word for each in found), *related])
+    return _Session(connection, rows, lines, order, matched, find)
 
 
 def _apart(connection: apsw.Connection, found: words.Found, rows: scope.Rows) -> words.Found:
@@ -93,18 +95,32 @@ def _apart(connection: apsw.Connection, found: words.Found, rows: scope.Rows) ->
     return words.Found(found.word, found.seqs - (doubtful - sure), found.scanned)
 
 
+def _first(found: dict[str, _Session], limit: int) -> list[Hit]:
+    """Merge the sessions' orders; between equal rows of two sessions the session written last wins."""
+    ranked = [
+        (
+            place.score,
+            age,
+            place.tie,
+            Hit(sid, place.seq, matched.get(place.seq, 0), newer_matches=_newer(matched, place.seq)),
+        )
+        for age, (sid, session) in enumerate(found.items())
+        for matched in (session.matched,)
+        for place in session.order.places[:limit]
+    ]
+    return [hit for *_, hit in sorted(ranked, key=lambda each: each[:3])[:limit]]
+
+
 def _newer(matched: dict[int, int], seq: int) -> int | None:
-    least = matched.get(seq, 0)
+    """Count the rows after `seq` that match at least as well; None for none."""
+    least = matched.get(seq)
+    if least is None:
+        return None
     return sum(1 for other, count in matched.items() if other > seq and count >= least) or None
 
 
-def _ranked(found: Iterable[_Session]) -> Iterable[tuple[ranking.Key, Hit]]:
-    return (each for session in found for each in session.ranked)
-
-
-def _shown(hits: list[Hit], found: dict[str, _Session], query: str, request: Request) -> Iterable[Result]:
+def _shown(hits: list[Hit], found: dict[str, _Session], context: int) -> Iterable[Result]:
     size = results.excerpt_size(len(hits))
     for hit in hits:
         session = found[hit.sid]
-        find = excerpts.matcher(words.parse(query, words.Tokenizer(session.connection)))
-        yield results.show(session.connection, hit, session.rows, find, size=size, context=request.context)
+        yield results.show(session.connection, hit, session.rows, session.find, size=size, context=context)

@@ -52,10 +52,10 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Tokenizer:
-    """Cut text as the index does."""
+    """Cut text as the index does, or as another tokenizer of FTS5."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._cut = connection.fts5_tokenizer("unicode61", [])
+    def __init__(self, connection: apsw.Connection, name: str = "unicode61", *arguments: str) -> None:
+        self._cut = connection.fts5_tokenizer(name, list(arguments))
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Return the folded tokens of a query word."""
@@ -81,6 +81,11 @@ def find(connection: apsw.Connection, word: Word) -> Found:
     if scanned:
         seqs |= _seqs(connection, _BY_SCAN, word.folded)
     return Found(word, seqs, scanned)
+
+
+def rows_with(connection: apsw.Connection, terms: Iterable[str]) -> frozenset[int]:
+    """Return the rows that hold any of these terms of the index."""
+    return _seqs(connection, _BY_TOKENS, " OR ".join(f'"{term}"' for term in terms))
 
 
 def line_counts(connection: apsw.Connection, found: Sequence[Found]) -> dict[int, int]:

@@ -1,0 +1,114 @@
+"""Own the words that the store has instead of the ones a query says: other endings, joined names, one slip.
+
+All of it is read from the index's own vocabulary, so nothing is stored for it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import apsw
+import msgspec
+
+from openmem_store.reader.words import Tokenizer, Word
+
+MOST_RELATED = 20
+"""Terms that one word may stand for; a stem with more is too general to help."""
+
+MOST_JOINED = 12
+"""Words of a query that are tried together as one identifier."""
+
+SHORTEST = 3
+"""Characters of a stem, below which too much shares it."""
+
+SHORTEST_SLIP = 5
+"""Characters of a word that may hold a slip; a shorter one has too many neighbours."""
+
+STOP = frozenset(
+    """a about above after again all also am an and any are as at be because been before being between both but by
+    can could did do does doing down during each few for from further had has have having he her here hers him his
+    how i if in into is it its itself just me more most my no nor not now of off on once only or other our out over
+    own same she should so some such than that the their them then there these they this those through to too under
+    until up very was we were what when where which while who whom why will with would you your""".split()  # noqa: SIM905, a hundred quoted words would hide the list
+)
+"""Words that say nothing of what is looked for. They count as matches; they do not rank."""
+
+
+def says_something(word: Word) -> bool:
+    """Tell whether a word may rank: it is neither a stop word nor a single letter."""
+    return not word.tokens or not all(
+        token in STOP or (len(token) == 1 and token.isascii() and token.isalpha()) for token in word.tokens
+    )
+
+
+class Vocabulary:
+    """The terms of one session's index."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._stem = Tokenizer(connection, "porter", "unicode61")
+        connection.execute(
+            "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'messages_fts', 'row')"
+        )
+
+    def relatives(self, word: Word) -> tuple[str, ...]:
+        """Return terms that have the stem of one of the word's tokens, the tokens themselves left out."""
+        found: dict[str, None] = {}
+        for token in word.tokens:
+            if token in STOP or len(token) < SHORTEST:
+                continue
+            stem = self._stem.tokens(token)
+            # Porter may change the last letter ("happy", "happi"); the terms share what is before it.
+            common = stem[0] if token.startswith(stem[0]) else stem[0][:-1]
+            if len(common) < SHORTEST:
+                continue
+            for term in self._terms(_RANGE, (common, common + "\U0010ffff")):
+                if term not in word.tokens and self._stem.tokens(term) == stem:
+                    found[term] = None
+        return tuple(found)[:MOST_RELATED]
+
+    def joined(self, words: Sequence[Word]) -> dict[str, tuple[int, int]]:
+        """Return terms that neighbouring words make when written together, and which words (from, to) they are."""
+        parts = ["".join(word.tokens) for word in words[:MOST_JOINED]]
+        wanted = {
+            "".join(parts[first:last]): (first, last)
+            for first in range(len(parts))
+            for last in range(first + 2, len(parts) + 1)
+        }
+        return {term: wanted[term] for term in self._terms(_EXACT, (msgspec.json.encode(list(wanted)).decode(),))}
+
+    def slips(self, word: Word) -> tuple[str, ...]:
+        """Return terms that differ from the word by one character added, lost, changed or swapped.
+
+        One slip leaves the first half of a word intact, or the second, which is what the scan asks for.
+        """
+        if len(word.tokens) != 1 or len(word.tokens[0]) < SHORTEST_SLIP:
+            return ()
+        token = word.tokens[0]
+        half = len(token) // 2
+        bindings = (len(token) - 1, len(token) + 1, token[: half - 1], token[half + 1 :])
+        near = (term for term in self._terms(_NEAR, bindings) if one_slip(token, term))
+        return tuple(near)[:MOST_RELATED]
+
+    def _terms(self, statement: str, bindings: tuple[str | int, ...]) -> Iterable[str]:
+        return (term for (term,) in cast("Iterable[tuple[str]]", self._connection.execute(statement, bindings)))
+
+
+_RANGE = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ?"
+_EXACT = "SELECT v.term FROM json_each(?) w CROSS JOIN temp.vocabulary v ON v.term = w.value"
+_NEAR = """
+SELECT term FROM temp.vocabulary WHERE length(term) BETWEEN ?1 AND ?2
+  AND (substr(term, 1, length(?3)) = ?3 OR substr(term, -length(?4)) = ?4)"""
+
+
+def one_slip(one: str, other: str) -> bool:
+    """Tell whether two different words become equal by one character added, lost, changed or swapped."""
+    if len(one) > len(other):
+        one, other = other, one
+    if len(other) - len(one) > 1 or one == other:
+        return False
+    same = next((at for at in range(len(one)) if one[at] != other[at]), len(one))
+    if len(one) < len(other):
+        return one[same:] == other[same + 1 :]
+    changed = one[same + 1 :] == other[same + 1 :]
+    swapped = one[same : same + 2] == other[same : same + 2][::-1] and one[same + 2 :] == other[same + 2 :]
+    return changed or swapped
