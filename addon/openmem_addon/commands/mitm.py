@@ -73,6 +73,13 @@ class Arguments(msgspec.Struct, frozen=True):
         return int(text)
 
     @property
+    def only_the_port(self) -> bool:
+        """True when nothing but the port is asked for."""
+        port = self.last("listen_port", "")
+        spellings = ((), ("--listen-port", port), ("-p", port), (f"--listen-port={port}",), (f"-p{port}",))
+        return self.given in spellings
+
+    @property
     def reverse_upstreams(self) -> tuple[Host, ...]:
         """The hosts that reverse modes lead to. Raises ValueError for one that cannot be read."""
         specs = (mode.partition("@")[0] for mode in self.values("mode") if mode.startswith("reverse:"))

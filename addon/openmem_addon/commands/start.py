@@ -58,7 +58,7 @@ def banner(
     return [
         f"OpenMem Context listens on {host}:{port}. For Claude Code, paste into another terminal:",
         f"  {paste_line(authority, environ, host=host, port=port, reverse=reverse)}",
-        f"Stored in clear text: every message of every session, in {place} (readable by you alone).",
+        f"Stored in clear text: each message of each session, in {place} (you alone can read it).",
         f"Kept {days} (CONTEXT_STORE_TTL_DAYS). Stop the proxy with Ctrl-C.",
         f"Delete everything with: rm -r {place}",
     ]
@@ -82,7 +82,7 @@ def _taken(given: mitm.Arguments, host: str, port: int) -> int:
             f"a proxy of other code (process {answer.pid}) runs on port {port}: stop it with `kill {answer.pid}` "
             "and start again, or choose another port with --listen-port N"
         )
-    elif given.given:
+    elif not given.only_the_port:
         line = (
             f"a proxy of this code (process {answer.pid}) already runs on port {port}, perhaps without "
             f"{shlex.join(given.given)}: stop it, or choose another port with --listen-port N"

@@ -90,3 +90,10 @@ def built(given: Arguments) -> list[str]:
 
 def test_the_port_of_a_launcher_wins_over_an_argument() -> None:
     assert mitm.with_port(("-p", "7"), 9).port == 9
+
+
+@pytest.mark.parametrize(
+    ("given", "only"), {(): True, ("-p", "9"): True, ("-p9",): True, ("-p9", "-q"): False, ("-q",): False}.items()
+)
+def test_a_proxy_asked_for_by_its_port_alone_is_any_proxy(given: tuple[str, ...], only: bool) -> None:
+    assert Arguments(given).only_the_port is only

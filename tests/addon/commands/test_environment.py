@@ -1,0 +1,123 @@
+import pytest
+from openmem_addon import hosts
+from openmem_addon.commands import environment
+from openmem_addon.commands.environment import Chain
+
+ALLOWED = (*hosts.PROVIDERS, hosts.parse("llm.example.com"))
+
+
+def test_nothing_inherited_is_lost_and_plain_http_is_left_alone() -> None:
+    inherited = {"PATH": "/bin", "HTTP_PROXY": "http://10.0.0.1:3128"}
+    assert environment.through_proxy(inherited, port=9, trust={"SSL_CERT_FILE": "/bundle"}) == {
+        "PATH": "/bin",
+        "HTTP_PROXY": "http://10.0.0.1:3128",
+        "SSL_CERT_FILE": "/bundle",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+        "NO_PROXY": "localhost,127.0.0.1,::1",
+        "no_proxy": "localhost,127.0.0.1,::1",
+    }
+
+
+def test_the_inherited_environment_itself_stays_as_it_is() -> None:
+    inherited = {"HTTPS_PROXY": "http://10.0.0.1:3128"}
+    environment.through_proxy(inherited, port=9, trust={})
+    assert inherited == {"HTTPS_PROXY": "http://10.0.0.1:3128"}
+
+
+def test_hosts_that_go_past_a_proxy_go_on_doing_so() -> None:
+    found = environment.through_proxy({"no_proxy": " intranet , localhost"}, port=9, trust={})
+    assert found["NO_PROXY"] == "intranet,localhost,127.0.0.1,::1"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "expected"),
+    [
+        ({}, "http://127.0.0.1:9"),
+        ({"ANTHROPIC_BASE_URL": "https://llm.example.com"}, "http://127.0.0.1:9"),
+        ({"ANTHROPIC_BASE_URL": "https://llm.example.com/team/a/"}, "http://127.0.0.1:9/team/a"),
+    ],
+)
+def test_a_base_url_keeps_its_path(inherited: dict[str, str], expected: str) -> None:
+    assert environment.through_base_url(inherited, port=9)["ANTHROPIC_BASE_URL"] == expected
+
+
+UPSTREAMS = {
+    "": "https://api.anthropic.com",
+    "https://llm.example.com/team": "https://llm.example.com",
+    "http://127.0.0.1:4000": "http://127.0.0.1:4000",
+    "https://user:secret@llm.example.com:8443/x": "https://llm.example.com:8443",
+}
+
+
+@pytest.mark.parametrize(("base", "upstream"), UPSTREAMS.items())
+def test_the_reverse_proxy_leads_where_the_user_pointed(base: str, upstream: str) -> None:
+    assert environment.reverse_upstream({"ANTHROPIC_BASE_URL": base}) == upstream
+
+
+@pytest.mark.parametrize("base", ["llm.example.com", "ftp://llm.example.com", "https://"])
+def test_a_base_url_that_is_none_is_refused(base: str) -> None:
+    with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must begin with"):
+        environment.reverse_upstream({"ANTHROPIC_BASE_URL": base})
+
+
+CHAINS = {
+    "http://10.0.0.1:3128": "upstream:http://10.0.0.1:3128",
+    "10.0.0.1:3128": "upstream:http://10.0.0.1:3128",
+    "https://proxy.example.com": "upstream:https://proxy.example.com:443",
+    "http://[2001:db8::1]:3128": "upstream:http://[2001:db8::1]:3128",
+    "http://127.0.0.1:3128": "upstream:http://127.0.0.1:3128",
+}
+
+
+@pytest.mark.parametrize(("value", "mode"), CHAINS.items())
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+def test_an_inherited_proxy_is_chained(name: str, value: str, mode: str) -> None:
+    assert environment.chain({name: value}, own_port=8080) == Chain(mode)
+
+
+@pytest.mark.parametrize("value", ["http://127.0.0.1:8080", "http://localhost:8080/", ""])
+def test_our_own_proxy_is_not_chained_to_itself(value: str) -> None:
+    assert environment.chain({"HTTPS_PROXY": value}, own_port=8080) is None
+
+
+@pytest.mark.parametrize("value", ["socks5://10.0.0.1:1080", "http://10.0.0.1:port"])
+def test_a_proxy_that_cannot_be_chained_is_said_to_be_so(value: str) -> None:
+    found = environment.chain({"HTTPS_PROXY": value}, own_port=8080)
+    assert found is not None
+    assert found.mode is None
+    assert found.warning
+
+
+def test_a_proxys_password_is_neither_shown_nor_put_on_a_command_line() -> None:
+    found = environment.chain({"HTTPS_PROXY": "http://ann:secret@10.0.0.1:3128"}, own_port=8080)
+    assert found is not None
+    assert found.mode == "upstream:http://10.0.0.1:3128"
+    assert "--upstream-auth" in (found.warning or "")
+    assert "secret" not in repr(found)
+
+
+SEEN = [
+    {},
+    {"ANTHROPIC_BASE_URL": "https://llm.example.com/v1"},
+    {"NO_PROXY": "intranet,.example.org"},
+]
+
+
+@pytest.mark.parametrize("inherited", SEEN)
+def test_an_environment_whose_requests_we_see_needs_no_warning(inherited: dict[str, str]) -> None:
+    assert environment.bypasses(inherited, ALLOWED) == []
+
+
+PASSED_BY = [
+    ({"ANTHROPIC_BASE_URL": "https://other.example.com"}, "ANTHROPIC_BASE_URL leads to other.example.com"),
+    ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:4000"}, "ANTHROPIC_BASE_URL leads to 127.0.0.1"),
+    ({"NO_PROXY": "*"}, "NO_PROXY names api.anthropic.com"),
+    ({"no_proxy": "anthropic.com"}, "NO_PROXY names api.anthropic.com"),
+]
+
+
+@pytest.mark.parametrize(("inherited", "beginning"), PASSED_BY)
+def test_a_setting_that_leads_past_the_proxy_is_named(inherited: dict[str, str], beginning: str) -> None:
+    (line,) = environment.bypasses(inherited, ALLOWED)
+    assert line.startswith(beginning)

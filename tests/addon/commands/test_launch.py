@@ -1,0 +1,270 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from openmem_addon.commands import launch, probe
+from openmem_addon.commands.launch import Options
+from openmem_addon.commands.supervisor import Plan
+from openmem_store.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.addon.commands.conftest import StandIn
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+WORDS = {
+    (): Options(()),
+    ("-p", "hello"): Options(("-p", "hello")),
+    ("--port", "9", "-p", "hello"): Options(("-p", "hello"), port=9),
+    ("--port=9",): Options((), port=9),
+    ("--own-proxy", "--no-ca", "x"): Options(("x",), own_proxy=True, no_ca=True),
+    ("--proxy-arg", "-s", "--proxy-arg", "a.py", "--resume"): Options(("--resume",), proxy_arguments=("-s", "a.py")),
+    ("--proxy-arg=--set", "--proxy-arg=a=b"): Options((), proxy_arguments=("--set", "a=b")),
+    ("--", "--port", "9"): Options(("--port", "9")),
+    ("-c", "--port", "9"): Options(("-c", "--port", "9")),
+    ("--help",): Options((), help=True),
+}
+
+
+@pytest.mark.parametrize(("words", "options"), WORDS.items())
+def test_our_options_end_at_the_first_word_of_the_agent(words: tuple[str, ...], options: Options) -> None:
+    assert launch.parse(words) == options
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--port",), "--port needs a value"),
+        (("--proxy-arg",), "--proxy-arg needs a value"),
+        (("--port", "http"), "--port 'http' is not a number from 1 to 65535"),
+        (("--port", "70000"), "--port '70000' is not a number from 1 to 65535"),
+    ],
+)
+def test_a_word_that_is_wrong_is_named(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        launch.parse(words)
+
+
+# --- the program ----------------------------------------------------------------------------------------------------
+
+
+def program(path: Path, content: str = "#!/bin/sh\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    path.chmod(0o755)
+    return path
+
+
+def test_the_agent_is_found_on_the_path(tmp_path: Path) -> None:
+    claude = program(tmp_path / "claude")
+    assert launch.find("claude", ("-p", "x"), {"PATH": str(tmp_path)}) == (str(claude), "-p", "x")
+
+
+def test_the_agent_is_found_where_its_own_installer_puts_it(tmp_path: Path) -> None:
+    claude = program(tmp_path / ".local/bin/claude")
+    assert launch.find("claude", (), {"PATH": "/nowhere", "HOME": str(tmp_path)}) == (str(claude),)
+
+
+def test_a_missing_agent_is_said_with_the_line_that_installs_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="claude is not installed: npm install -g @anthropic-ai/claude-code"):
+        launch.find("claude", (), {"PATH": str(tmp_path), "HOME": str(tmp_path)})
+
+
+def test_a_missing_program_has_the_shells_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert launch.main("run", ["--", "no-such-program-here"]) == 127
+    assert capsys.readouterr().err == "openmem-context: no-such-program-here: no such program on PATH\n"
+
+
+def test_run_without_a_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert launch.main("run", ["--own-proxy", "--"]) == 2
+    assert "./run.sh run -- COMMAND" in capsys.readouterr().err
+
+
+# --- the plan -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings and a certificate folder of this test's own."""
+    script = tmp_path / "main.py"
+    script.touch()
+    monkeypatch.setattr("openmem_addon.commands.checkout.CERTIFICATES", tmp_path / "certs")
+    monkeypatch.setattr("openmem_addon.commands.checkout.addon_script", lambda: script)
+    return Settings(root=tmp_path / "context", provider_hosts=("llm.example.com",))
+
+
+def test_the_agent_gets_a_proxy_its_certificate_and_the_loopback_past_it(settings: Settings, tmp_path: Path) -> None:
+    plan, environ = launch.prepare(Options((), own_proxy=True), settings, {"PATH": "/bin", "NO_PROXY": "intranet"})
+    assert environ["HTTPS_PROXY"] == environ["https_proxy"] == f"http://127.0.0.1:{plan.port}"
+    assert environ["NO_PROXY"] == environ["no_proxy"] == "intranet,localhost,127.0.0.1,::1"
+    assert environ["NODE_EXTRA_CA_CERTS"] == str(tmp_path / "certs/mitmproxy-ca-cert.pem")
+    assert environ["PATH"] == "/bin"
+    assert not plan.shared
+    assert plan.command[-2:] == ("--listen-port", str(plan.port))
+    assert r"allow_hosts=^llm\.example\.com:443$" in plan.command
+    assert Path(environ["SSL_CERT_FILE"]).read_bytes().startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+def test_without_a_certificate_the_agent_gets_a_base_url(settings: Settings) -> None:
+    plan, environ = launch.prepare(
+        Options((), no_ca=True), settings, {"ANTHROPIC_BASE_URL": "https://llm.example.com/x/"}
+    )
+    assert environ["ANTHROPIC_BASE_URL"] == f"http://127.0.0.1:{plan.port}/x"
+    assert "NODE_EXTRA_CA_CERTS" not in environ
+    assert "HTTPS_PROXY" not in environ
+    assert "reverse:https://llm.example.com" in plan.command
+    assert plan.reverse
+
+
+def test_arguments_for_the_proxy_come_after_ours(settings: Settings) -> None:
+    options = Options((), own_proxy=True, proxy_arguments=("-s", "tests/redirect.py", "--set", "redirect_port=9"))
+    plan, _ = launch.prepare(options, settings, {})
+    assert plan.command[-6:-2] == options.proxy_arguments
+
+
+def test_an_inherited_proxy_is_gone_through(settings: Settings) -> None:
+    plan, environ = launch.prepare(Options((), own_proxy=True), settings, {"HTTPS_PROXY": "http://10.0.0.1:3128"})
+    assert "upstream:http://10.0.0.1:3128" in plan.command
+    assert environ["HTTPS_PROXY"] == f"http://127.0.0.1:{plan.port}"
+
+
+def test_a_folder_of_certificates_that_the_user_names_is_left_as_it_is(settings: Settings, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "mitmproxy-ca-cert.pem").write_text("mine")
+    options = Options((), own_proxy=True, proxy_arguments=("--set", f"confdir={mine}"))
+    _, environ = launch.prepare(options, settings, {})
+    assert environ["NODE_EXTRA_CA_CERTS"] == str(mine / "mitmproxy-ca-cert.pem")
+    assert (mine / "mitmproxy-ca-cert.pem").read_text() == "mine"
+    assert not (mine / "mitmproxy-ca.pem").exists()
+
+
+def test_a_taken_port_is_an_error_only_where_it_was_asked_for(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as foreign:
+        port = foreign.getsockname()[1]
+        foreign.close()
+    with socket.create_server(("127.0.0.1", port)):
+        monkeypatch.setattr("openmem_addon.commands.probe.health", lambda *_, **__: None)
+        monkeypatch.setattr("openmem_addon.commands.mitm.PORT", port)
+        plan, _ = launch.prepare(Options(()), settings, {})
+        assert plan.port != port
+        assert "is taken by another program: this agent gets a proxy of its own" in capsys.readouterr().err
+        with pytest.raises(launch.StartError, match=f"port {port} is taken by another program: choose another"):
+            launch.prepare(Options((), port=port), settings, {})
+
+
+def test_a_proxy_of_this_code_on_the_port_is_used(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = probe.Health("openmem-context", launch.version.code_hash(), 1)
+    monkeypatch.setattr("openmem_addon.commands.probe.health", lambda *_, **__: answer)
+    plan, _ = launch.prepare(Options((), port=9), settings, {})
+    assert (plan.port, plan.shared) == (9, True)
+
+
+# --- the agent's life -----------------------------------------------------------------------------------------------
+
+_DRIVER = """
+import os, sys
+from pathlib import Path
+from openmem_addon.commands import launch
+from openmem_addon.commands.supervisor import Plan
+plan = Plan(command={command!r}, host={host!r}, port={port!r}, version={version!r}, log=Path({log!r}))
+sys.exit(launch.supervise(sys.argv[1:], os.environ, plan, tick=0.1))
+"""
+
+
+def launched(plan: Plan, agent: str) -> subprocess.Popen[str]:
+    """Start a launcher whose agent is a Python program, in a session of its own: there is no terminal."""
+    driver = _DRIVER.format(
+        command=plan.command, host=plan.host, port=plan.port, version=plan.version, log=str(plan.log)
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", driver, sys.executable, "-c", agent],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+_WAITS = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print('ready', flush=True); signal.pause()"
+
+
+def test_the_agents_exit_code_is_ours_and_the_proxy_is_gone(stand_in: "StandIn") -> None:
+    with launched(stand_in.plan(), "import sys; print('done'); sys.exit(7)") as launcher:
+        out, err = launcher.communicate(timeout=60)
+    assert (launcher.returncode, out, err) == (7, "done\n", "")
+    assert probe.health("127.0.0.1", stand_in.port) is None
+
+
+def test_the_agent_has_the_terminals_input(stand_in: "StandIn") -> None:
+    with launched(stand_in.plan(), "print(input())") as launcher:
+        out, _ = launcher.communicate("a question\n", timeout=60)
+    assert out == "a question\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_agent_and_shows_in_the_exit_code(stand_in: "StandIn", number: signal.Signals) -> None:
+    with launched(stand_in.plan(), _WAITS) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == "ready\n"
+        launcher.send_signal(number)
+        assert launcher.wait(60) == 128 + number
+    assert probe.health("127.0.0.1", stand_in.port) is None
+
+
+def test_an_agent_that_handles_the_signal_decides_itself(stand_in: "StandIn") -> None:
+    agent = f"import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); {_WAITS}"
+    with launched(stand_in.plan(), agent) as launcher:
+        assert launcher.stdout is not None
+        launcher.stdout.readline()
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(60) == 3
+
+
+_ASKS = """
+import http.client, json, os, signal, sys, time
+def pid():
+    connection = http.client.HTTPConnection("127.0.0.1", {port}, timeout=2)
+    connection.request("GET", "/openmem/health")
+    return json.loads(connection.getresponse().read())["pid"]
+first = pid()
+os.kill(first, signal.SIGKILL)
+while True:
+    try:
+        second = pid()
+    except OSError:
+        second = first
+    if second != first:
+        break
+    time.sleep(0.02)
+print("answered again")
+"""
+
+
+def test_an_agent_outlives_a_killed_proxy(stand_in: "StandIn") -> None:
+    with launched(stand_in.plan(), _ASKS.format(port=stand_in.port)) as launcher:
+        out, err = launcher.communicate(timeout=60)
+    assert (launcher.returncode, out, err) == (0, "answered again\n", "")
+    assert len(stand_in.started) == 2
+
+
+def test_three_failed_starts_end_with_one_line_and_no_agent(stand_in: "StandIn") -> None:
+    with launched(stand_in.failing(), "print('the agent ran')") as launcher:
+        out, err = launcher.communicate(timeout=60)
+    assert (launcher.returncode, out) == (1, "")
+    assert err.count("\n") == 1
+    assert err.startswith("openmem-context: the proxy failed to start 3 times in a row")
+
+
+def test_an_agent_that_cannot_be_run_is_said_to_be_so(stand_in: "StandIn", tmp_path: Path) -> None:
+    broken = program(tmp_path / "broken", "#!/no/such/interpreter\n")
+    assert launch.supervise([str(broken)], dict(os.environ), stand_in.plan()) == 126
+    assert probe.health("127.0.0.1", stand_in.port) is None

@@ -1,0 +1,77 @@
+import msgspec
+import pytest
+from openmem_addon.commands import status
+from openmem_addon.commands.probe import Health
+from openmem_store.reader.status import Summary, Usage
+
+OWN = "0123456789ab"
+SUMMARY = Summary(
+    sessions=12,
+    messages=1234,
+    in_context=345,
+    trims=6,
+    fail_opens=1,
+    heals=0,
+    usage=Usage(),
+    cache_hit_rate=None,
+    proxy_version=None,
+    code_version=OWN,
+    proxy_runs_this_code=None,
+    seconds_since_write=None,
+    bytes=0,
+    unreadable=0,
+    newest=(),
+)
+
+PROXIES = {
+    None: "down: nothing of ours answers on port 8080; start it with ./run.sh",
+    Health("openmem-context", OWN, 7): f"up on port 8080, process 7, on this code ({OWN})",
+    Health("openmem-context", "ba9876543210", 7): (
+        f"up on port 8080, process 7, on other code (ba9876543210; here is {OWN}): restart it"
+    ),
+}
+
+
+@pytest.mark.parametrize(("health", "said"), PROXIES.items())
+def test_the_first_line_says_whether_the_proxy_runs_this_code(health: Health | None, said: str) -> None:
+    first = status.lines(health, SUMMARY, port=8080, place="~/store", own=OWN)[0]
+    assert first == f"proxy       {said}"
+
+
+def test_the_other_four_lines_say_what_is_stored() -> None:
+    assert status.lines(None, SUMMARY, port=8080, place="~/store", own=OWN)[1:] == [
+        "sessions    12 in ~/store",
+        "messages    1,234 stored, 345 of them in context",
+        "trims       6",
+        "fail-opens  1",
+    ]
+
+
+def test_a_session_file_that_cannot_be_read_is_not_hidden() -> None:
+    damaged = msgspec.structs.replace(SUMMARY, unreadable=2)
+    assert (
+        status.lines(None, damaged, port=8080, place="~/store", own=OWN)[1] == "sessions    12 in ~/store, 2 unreadable"
+    )
+
+
+@pytest.mark.usefixtures("empty_home")
+def test_an_empty_machine_gets_its_five_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status.main("status", ["--port", "1"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 5
+    assert out[1].startswith("sessions    0 in ~/")
+
+
+@pytest.mark.parametrize("words", [["--watch"], ["--port"], ["--port", "x"], ["--port", "9", "more"]])
+def test_words_that_are_none_of_ours_show_the_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert status.main("status", words) == 2
+    assert status.HELP in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("empty_home")
+def test_a_setting_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONTEXT_TRIM_TOKENS", "many")
+    assert status.main("status", []) == 2
+    assert "CONTEXT_TRIM_TOKENS" in capsys.readouterr().err
