@@ -3,16 +3,17 @@
 https://platform.claude.com/docs/en/api/messages
 """
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 from openmem_store.rows import Draft, Role
 
 from . import media, source, texts
+from .described import described, without_mark
 from .identify import is_wrapper, offers_search
 from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
+from .naming import Named
 from .source import NotSplicable, Span
 from .usage import Usage
 from .view import Rendering
@@ -65,40 +66,22 @@ class _Thinking(msgspec.Struct):
     type: str = ""
 
 
-class _Metadata(msgspec.Struct):
-    user_id: object = None
-
-
-class _Original(msgspec.Struct):
-    """Fields that only name a session; a wrong type there is no reason to refuse the request."""
-
-    metadata: _Metadata | None = None
-    prompt_cache_key: object = None
-
-
-class _OriginalRequest(msgspec.Struct):
-    body: _Original | None = None
-
-
 class _Output(msgspec.Struct):
     format: msgspec.Raw = _ABSENT
 
 
-class _Request(msgspec.Struct):
+class _Request(Named, kw_only=True):
     """The top-level fields we read."""
 
     messages: list[msgspec.Raw]
     model: str | None = None
     system: str | list[msgspec.Raw] | None = None
     tools: list[msgspec.Raw] | None = None
-    metadata: _Metadata | None = None
     thinking: _Thinking | None = None
     max_tokens: int | None = None
     output_config: _Output | None = None
     output_format: msgspec.Raw = _ABSENT
     cache_control: msgspec.Raw = _ABSENT
-    prompt_cache_key: object = None
-    proxy_server_request: _OriginalRequest | None = None
 
 
 _REQUEST = msgspec.json.Decoder(_Request)
@@ -154,8 +137,8 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
             [text for text in system if text != texts.STANDING_INSTRUCTION]
             + [draft.text for draft in (first_turn.drafts if first_turn else ())]
         ),
-        users=_texts(body.metadata.user_id for body in _bodies(request) if body.metadata),
-        cache_keys=_texts(body.prompt_cache_key for body in _bodies(request)),
+        users=request.users(),
+        cache_keys=request.cache_keys(),
         cache_marks=_cache_marks(request, tools, blocks, reader.marked),
     )
 
@@ -164,16 +147,6 @@ def _system_blocks(request: _Request) -> list[_Block]:
     if isinstance(request.system, list):
         return [_BLOCK.decode(block) for block in request.system]
     return [_Block("text", text=request.system)] if request.system else []
-
-
-def _bodies(request: _Request) -> list[_Request | _Original]:
-    """Return the request and the original that a gateway passes along with it."""
-    original = request.proxy_server_request.body if request.proxy_server_request else None
-    return [request] if original is None else [request, original]
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(value for value in values if isinstance(value, str))
 
 
 def _cache_marks(
@@ -337,18 +310,7 @@ def _described(block: _Block, raw: bytes) -> str:
     where = _SOURCE.decode(block.source) if _present(block.source) else _Source()
     if where.type == "text" and where.data is not None:
         return where.data
-    content = where.data.encode() if where.data else _without_mark(raw)
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    return " ".join(
-        part for part in (f"[{block.type}", where.media_type, f"{len(content)} bytes", f"sha256:{digest}]") if part
-    )
-
-
-def _without_mark(raw: bytes) -> bytes:
-    """Return a block's compact source without its cache marker, which moves from request to request."""
-    values = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    values.pop("cache_control", None)
-    return source.compact(msgspec.json.encode(values)).encode()
+    return described(block.type, where.media_type, where.data.encode() if where.data else without_mark(raw))
 
 
 def _media(block: _Block) -> int:
