@@ -5,7 +5,7 @@ from typing import Protocol, cast
 
 import msgspec
 
-from . import anthropic
+from . import anthropic, chat, responses
 from .model import Conversation
 from .usage import Usage
 from .view import Rendering
@@ -36,6 +36,8 @@ def _wire(module: ModuleType) -> Adapter:
 ROUTES: dict[str, Route] = {
     "/v1/messages": Route(_wire(anthropic)),
     "/v1/messages/count_tokens": Route(_wire(anthropic), counts=True),
+    "/chat/completions": Route(_wire(chat)),
+    "/responses": Route(_wire(responses)),
 }
 """By path suffix, so that any prefix of a gateway works."""
 

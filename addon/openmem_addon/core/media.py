@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import math
 import re
 import struct
 
@@ -25,17 +26,26 @@ _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 
 def image_tokens(data: str | None) -> int:
     """Return the tokens of a base64 image; an unknown size or a remote image counts as the largest."""
-    size = None
-    if data:
-        try:
-            size = _dimensions(base64.b64decode(data[:_HEAD] + "=" * (-len(data[:_HEAD]) % 4)))
-        except (binascii.Error, ValueError, struct.error, IndexError):
-            size = None
+    size = _size(data)
     if size is None:
         return IMAGE_CAP
     width, height = size
     scale = min(1.0, _LONG_EDGE / max(width, height, 1))
     return max(1, min(IMAGE_CAP, int(width * scale * height * scale / PIXELS_PER_TOKEN)))
+
+
+def tile_tokens(data: str | None, *, low: bool) -> int:
+    """Return the tokens of an image where it is cut into tiles (OpenAI, "Images and vision"): 85, and 170 per tile.
+
+    It is scaled into 2048 × 2048, then to a shortest side of 768 pixels, then cut into tiles of 512.
+    """
+    if low:
+        return 85
+    width, height = _size(data) or (768, 2048)
+    scale = min(1.0, 2048 / max(width, height, 1))
+    scale *= min(1.0, 768 / max(1.0, min(width, height) * scale))
+    tiles = math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+    return 85 + 170 * max(1, tiles)
 
 
 def document_tokens(data: str | None) -> int:
@@ -47,6 +57,17 @@ def document_tokens(data: str | None) -> int:
     except (binascii.Error, ValueError):
         return PAGE_TOKENS
     return PAGE_TOKENS * max(1, len(_PAGE.findall(content)) or len(content) // BYTES_PER_PAGE)
+
+
+def _size(data: str | None) -> tuple[int, int] | None:
+    """Return width and height in pixels of a base64 image, None where they cannot be read."""
+    if not data:
+        return None
+    head = data[:_HEAD]
+    try:
+        return _dimensions(base64.b64decode(head + "=" * (-len(head) % 4)))
+    except (binascii.Error, ValueError, struct.error, IndexError):
+        return None
 
 
 def _dimensions(head: bytes) -> tuple[int, int] | None:

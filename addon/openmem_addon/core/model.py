@@ -98,6 +98,10 @@ class Conversation(msgspec.Struct, frozen=True):
     """`prompt_cache_key`, likewise."""
     cache_marks: tuple[str, ...] | None
     """Places of the incoming `cache_control` markers in prefix order; None on wires without any."""
+    previous: str | None = None
+    """The response this request continues: its items are only what is new."""
+    compacts: bool = False
+    """The request itself asks the provider to compact the history."""
 
     def offers_tools(self) -> bool:
         """Return whether the agent can look up what leaves its context."""

@@ -108,9 +108,34 @@ def with_member(text: bytes, key: str, value: bytes) -> bytes:
     return text[:end] + comma + msgspec.json.encode(key) + b":" + value + text[end:]
 
 
+def without_member(text: bytes, key: str) -> bytes:
+    """Return the JSON object `text` without one of its members."""
+    spans = members(readable(text))
+    kept = [msgspec.json.encode(name) + b":" + text[start:stop] for name, (start, stop) in spans.items() if name != key]
+    return b"{" + b",".join(kept) + b"}"
+
+
+def prefixed(text: bytes, words: str) -> bytes:
+    """Return the JSON string `text` with `words` before it, its own escapes as they are."""
+    return msgspec.json.encode(words)[:-1] + text[1:]
+
+
+def suffixed(text: bytes, words: str) -> bytes:
+    """Return the JSON string `text` with `words` after it."""
+    return text[:-1] + msgspec.json.encode(words)[1:]
+
+
 def array(values: list[bytes]) -> bytes:
     """Return a JSON array of source texts."""
     return b"[" + b",".join(values) + b"]"
+
+
+def arguments(text: str) -> str:
+    """Return a call's arguments as compact JSON, or as they are where they are no JSON."""
+    try:
+        return compact(text.encode())
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return text
 
 
 def compact(text: bytes) -> str:

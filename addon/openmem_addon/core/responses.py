@@ -1,0 +1,471 @@
+"""Own the OpenAI Responses wire: an input taken apart into items, and put together again under a view.
+
+https://platform.openai.com/docs/api-reference/responses
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+from openmem_store.rows import Draft, Role
+
+from . import media, source, texts
+from .described import data_url, described, without_mark
+from .identify import is_wrapper, offers_search
+from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
+from .naming import Named
+from .source import NotSplicable, Span
+from .usage import Usage
+from .view import Rendering
+
+_ABSENT = msgspec.Raw(b"")
+
+
+class _Item(msgspec.Struct):
+    """The fields we read of any item; the rest stays in its source."""
+
+    type: str = "message"
+    role: Literal["system", "developer", "user", "assistant", ""] = ""
+    content: msgspec.Raw = _ABSENT
+    id: str | None = None
+    call_id: str | None = None
+    name: str = ""
+    namespace: str | None = None
+    arguments: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT
+    action: msgspec.Raw = _ABSENT
+    operation: msgspec.Raw = _ABSENT
+    queries: msgspec.Raw = _ABSENT
+    code: msgspec.Raw = _ABSENT
+    output: msgspec.Raw = _ABSENT
+    outputs: msgspec.Raw = _ABSENT
+    results: msgspec.Raw = _ABSENT
+    tools: msgspec.Raw = _ABSENT
+    summary: msgspec.Raw = _ABSENT
+    encrypted_content: str | None = None
+
+
+class _Part(msgspec.Struct):
+    """The fields we read of a content part."""
+
+    type: str = ""
+    text: str = ""
+    refusal: str = ""
+    image_url: str | None = None
+    detail: str | None = None
+    file_data: str | None = None
+
+
+class _Tool(msgspec.Struct):
+    type: str = ""
+    name: str = ""
+    tools: list[msgspec.Raw] = []
+    """Of a namespace."""
+
+
+class _Format(msgspec.Struct):
+    type: str = ""
+
+
+class _Text(msgspec.Struct):
+    format: _Format | None = None
+
+
+class _Request(Named, kw_only=True):
+    """The top-level fields we read."""
+
+    input: str | list[msgspec.Raw]
+    model: str | None = None
+    instructions: str | None = None
+    tools: list[msgspec.Raw] | None = None
+    text: _Text | None = None
+    max_output_tokens: int | None = None
+    previous_response_id: str | None = None
+
+
+class CallType(msgspec.Struct, frozen=True):
+    """How a call item of one type is read."""
+
+    tool: str
+    """Its tool where the item names none."""
+    input: Callable[[_Item], msgspec.Raw]
+    answered: bool = True
+    """A client's output item answers it; otherwise its result is in the item itself."""
+    result: Callable[[_Item], msgspec.Raw] = lambda item: item.output
+
+
+CALLS: dict[str, CallType] = {
+    "function_call": CallType("", lambda item: item.arguments),
+    "custom_tool_call": CallType("", lambda item: item.input),
+    "local_shell_call": CallType("local_shell", lambda item: item.action),
+    "shell_call": CallType("shell", lambda item: item.action),
+    "apply_patch_call": CallType("apply_patch", lambda item: item.operation),
+    "computer_call": CallType("computer", lambda item: item.action),
+    "tool_search_call": CallType("tool_search", lambda item: item.arguments),
+    "mcp_call": CallType("", lambda item: item.arguments, answered=False),
+    "mcp_list_tools": CallType("mcp_list_tools", lambda item: _ABSENT, answered=False, result=lambda item: item.tools),
+    "mcp_approval_request": CallType("", lambda item: item.arguments, answered=False),
+    "web_search_call": CallType("web_search", lambda item: item.action, answered=False),
+    "file_search_call": CallType(
+        "file_search", lambda item: item.queries, answered=False, result=lambda item: item.results
+    ),
+    "code_interpreter_call": CallType(
+        "code_interpreter", lambda item: item.code, answered=False, result=lambda item: item.outputs
+    ),
+    "image_generation_call": CallType("image_generation", lambda item: _ABSENT, answered=False),
+}
+
+OUTPUTS = {
+    "function_call_output",
+    "custom_tool_call_output",
+    "local_shell_call_output",
+    "shell_call_output",
+    "apply_patch_call_output",
+    "computer_call_output",
+    "tool_search_output",
+}
+
+PINNED = {"additional_tools", "compaction", "compaction_summary", "mcp_list_tools"}
+"""Items that stay in every view: tools the model has, and history that only the provider can read."""
+
+_REQUEST = msgspec.json.Decoder(_Request)
+_ITEM = msgspec.json.Decoder(_Item)
+_PART = msgspec.json.Decoder(_Part)
+_TOOL = msgspec.json.Decoder(_Tool)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_BLOCKS = msgspec.json.Decoder(list[_Part])
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def parse(body: bytes) -> Conversation:
+    """Take a request apart. Raises NotSplicable where it is not what the wire's documentation says."""
+    readable = source.readable(body)
+    try:
+        return _parse(body, readable)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise NotSplicable(f"not a Responses request: {type(error).__name__}") from error
+
+
+def _parse(body: bytes, readable: bytes) -> Conversation:
+    places = source.members(readable)
+    request = _REQUEST.decode(readable)
+    start, stop = places["input"]
+    if isinstance(request.input, str):
+        spans = [(start, stop)]
+        wrapped = [b'{"role":"user","content":' + readable[start:stop] + b"}"]
+    else:
+        spans = [(start + a, start + b) for a, b in source.elements(readable[start:stop])]
+        wrapped = [readable[a:b] for a, b in spans]
+    reader = _Reader()
+    items = tuple(reader.item(body[a:b], text) for (a, b), text in zip(spans, wrapped, strict=True))
+    instructions = request.instructions or ""
+    leading = [draft.text for item in items if item.kind == "pinned" for draft in item.drafts]
+    first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
+    form = request.text.format if request.text else None
+    return Conversation(
+        body=body,
+        model=request.model,
+        items=items,
+        head_chars=len(instructions.replace(texts.STANDING_INSTRUCTION, ""))
+        + sum(len(bytes(tool).decode()) for tool in request.tools or ()),
+        head_media=0,
+        tools=(*(name for tool in request.tools or () for name in _tool_names(tool)), *reader.tools),
+        teaches=offers_search(instructions) or any(item.teaches for item in items),
+        instructed=texts.STANDING_INSTRUCTION in instructions,
+        manual_reasoning=False,
+        structured=form is not None and form.type.startswith("json"),
+        max_tokens=request.max_output_tokens,
+        identity="\n".join(
+            [text for text in (instructions.replace(texts.STANDING_INSTRUCTION, "").rstrip(), *leading) if text]
+            + [draft.text for draft in (first_turn.drafts if first_turn else ())]
+        ),
+        users=request.users(),
+        cache_keys=request.cache_keys(),
+        cache_marks=None,
+        previous=request.previous_response_id,
+        compacts=bool(reader.last == "compaction_trigger"),
+    )
+
+
+def _tool_names(raw: msgspec.Raw) -> list[str]:
+    """Return a tool's name; of a namespace, those of its tools."""
+    tool = _TOOL.decode(raw)
+    if not tool.tools:
+        return [tool.name or tool.type]
+    return [f"{tool.name}__{name}" for inner in tool.tools for name in _tool_names(inner)]
+
+
+class _Reader:
+    """Read items in order: an output is named by the call before it."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, tuple[str, bool]] = {}
+        """Call id to tool name, and whether its output is an echo of ours."""
+        self.tools: list[str] = []
+        """Names that `additional_tools` items offer."""
+        self.last = ""
+        """Type of the last item."""
+        self._previous: ItemKind | None = None
+
+    def item(self, original: bytes, readable: bytes) -> Item:
+        item = _ITEM.decode(readable)
+        self.last = item.type
+        drafts, calls, answers, results = self._read(item, readable)
+        parts = _parts(item.content)
+        kind = _kind(item, parts)
+        if item.type == "additional_tools" and item.tools:
+            self.tools += [name for tool in _LIST.decode(item.tools) for name in _tool_names(tool)]
+        signed = item.type == "reasoning" and _is_signed(item.encrypted_content)
+        chars = sum(len(draft.text) + (len(draft.name or "") if draft.kind == "tool_use" else 0) for draft in drafts)
+        if kind == "pinned" and item.type != "message":
+            chars += len(readable.decode(errors="replace"))
+        made = Item(
+            source=original,
+            kind=kind,
+            drafts=tuple(drafts),
+            stored=kind != "pinned",
+            calls=calls,
+            answers=answers,
+            opens_step=kind == "assistant" and self._previous != "assistant",
+            replies=kind == "assistant" and item.type == "message",
+            signed=signed,
+            bare=signed,
+            ends_in_server_tool=False,
+            loads=tuple(_loaded(item)),
+            teaches=kind in ("pinned", "wrapper") and any(offers_search(draft.text) for draft in drafts),
+            results=results,
+            chars=chars,
+            signed_chars=chars if signed else 0,
+            media=sum(_media(part) for part, _ in parts) + sum(_media(part) for part, _ in _parts(item.output)),
+        )
+        if kind not in ("pinned", "other"):
+            self._previous = kind
+        return made
+
+    def _read(
+        self, item: _Item, readable: bytes
+    ) -> tuple[list[Draft], tuple[Call, ...], tuple[str, ...], tuple[Result, ...]]:
+        """Return an item's drafts, the calls it makes, the calls it answers, and its compressible results."""
+        if item.type in OUTPUTS:
+            name, echo = self.calls.get(item.call_id or "", (None, False))
+            parts = _parts(item.output) or ([] if item.type != "tool_search_output" else _parts(item.tools))
+            text = "\n".join(text for _, text in parts)
+            plain = all(part.type in ("text", "input_text", "output_text") for part, _ in parts)
+            fits = plain and item.type != "tool_search_output" and not echo and not is_own_tool(name)
+            result = (Result(0, 0, text),) if fits else ()
+            return [Draft("tool", "tool_result", name, text)], (), (item.call_id or "",), result
+        if item.type in CALLS and item.type not in PINNED:
+            return self._call(item)
+        if item.type == "reasoning":
+            text = "\n".join(text for _, text in _parts(item.summary) or _parts(item.content))
+            return ([Draft("assistant", "thinking", None, text)] if text.strip() else []), (), (), ()
+        if item.type == "message":
+            side: Role = "assistant" if item.role == "assistant" else "user"
+            return [Draft(side, "text", None, text) for _, text in _parts(item.content)], (), (), ()
+        if item.type in PINNED or item.type == "compaction_trigger":
+            return [], (), (), ()
+        side = "assistant" if item.role == "assistant" else "user"
+        return [Draft(side, "text", None, described(item.type, "", without_mark(readable)))], (), (), ()
+
+    def _call(self, item: _Item) -> tuple[list[Draft], tuple[Call, ...], tuple[str, ...], tuple[Result, ...]]:
+        kind = CALLS[item.type]
+        name = item.name or kind.tool
+        if item.namespace:
+            name = f"{item.namespace}__{name}"
+        given = _argument(kind.input(item))
+        identifier = item.call_id or item.id or ""
+        echo = item.type == "custom_tool_call" and texts.TOOL_PREFIX in given
+        self.calls[identifier] = (name, echo)
+        drafts = [Draft("assistant", "tool_use", name, given)]
+        if kind.answered:
+            return drafts, (Call(identifier, name),), (), ()
+        inside = kind.result(item)
+        if _present(inside):
+            drafts.append(Draft("tool", "tool_result", name, "\n".join(text for _, text in _parts(inside))))
+        return drafts, (), (), ()
+
+
+def _kind(item: _Item, parts: Sequence[tuple[_Part, str]]) -> ItemKind:
+    if item.type in PINNED or (item.type == "message" and item.role in ("system", "developer")):
+        return "pinned"
+    if item.type in OUTPUTS:
+        return "results"
+    if item.type in CALLS or item.type == "reasoning" or (item.type == "message" and item.role == "assistant"):
+        return "assistant"
+    if item.type != "message":
+        return "other"
+    wrapped = bool(parts) and all(part.type in ("text", "input_text") and is_wrapper(text) for part, text in parts)
+    return "wrapper" if wrapped else "turn"
+
+
+def _is_signed(encrypted: str | None) -> bool:
+    """Return whether reasoning is a gateway's packing of signed Anthropic blocks: a JSON list of them.
+
+    OpenAI's own encrypted content is no JSON, and not tied to the messages before it.
+    """
+    if not encrypted or not encrypted.lstrip().startswith("["):
+        return False
+    try:
+        return any(block.type in ("thinking", "redacted_thinking") for block in _BLOCKS.decode(encrypted))
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return False
+
+
+def _loaded(item: _Item) -> list[str]:
+    """Return the names of the tools a search brought."""
+    if item.type != "tool_search_output" or not _present(item.tools):
+        return []
+    return [name for tool in _LIST.decode(item.tools) for name in _tool_names(tool)]
+
+
+def _present(value: msgspec.Raw) -> bool:
+    return bytes(value) not in (b"", b"null")
+
+
+def _argument(value: msgspec.Raw) -> str:
+    """Return a call's input: a string's own JSON compacted, a string of no JSON as it is, an object compact."""
+    raw = bytes(value)
+    if not _present(value):
+        return "{}"
+    return source.arguments(msgspec.json.decode(raw, type=str)) if raw.startswith(b'"') else source.compact(raw)
+
+
+def _parts(value: msgspec.Raw) -> list[tuple[_Part, str]]:
+    """Return each part of a content or output and its row text; a string or an object is one text part."""
+    raw = bytes(value)
+    if not _present(value):
+        return []
+    if raw.startswith(b'"'):
+        text = msgspec.json.decode(raw, type=str)
+        return [(_Part("text", text=text), text)]
+    if not raw.startswith(b"["):
+        text = source.compact(raw)
+        return [(_Part("object"), text)]
+    decoded = [(_PART.decode(part), bytes(part)) for part in _LIST.decode(value)]
+    return [(part, _text(part, inner)) for part, inner in decoded]
+
+
+def _text(part: _Part, raw: bytes) -> str:
+    if part.type in ("text", "input_text", "output_text", "summary_text", "reasoning_text"):
+        return part.text
+    if part.type == "refusal":
+        return part.refusal
+    inline = data_url(part.image_url or part.file_data or "")
+    if inline is not None:
+        return described(part.type, inline[0], inline[1].encode())
+    return described(part.type, "", without_mark(raw))
+
+
+def _media(part: _Part) -> int:
+    if part.type in ("input_image", "computer_screenshot"):
+        inline = data_url(part.image_url or "")
+        return media.tile_tokens(inline[1] if inline else None, low=part.detail == "low")
+    if part.type == "input_file":
+        inline = data_url(part.file_data or "")
+        return media.document_tokens(inline[1] if inline else part.file_data)
+    return 0
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def render(conversation: Conversation, rendering: Rendering) -> bytes:
+    """Put a request together under a view: what the view does not touch is the client's bytes."""
+    body = conversation.body
+    readable = source.readable(body)
+    places = source.members(readable)
+    values: dict[Span, bytes] = {}
+    if rendering.changes_items(len(conversation.items)):
+        written = [_message(conversation.items[index], index, rendering) for index in rendering.kept]
+        values[places["input"]] = source.array(written)
+    if not rendering.instruct or conversation.instructed:
+        return source.replaced(body, values) if values else body
+    if "instructions" not in places:
+        told = msgspec.json.encode(texts.STANDING_INSTRUCTION)
+        return source.with_member(source.replaced(body, values), "instructions", told)
+    start, stop = places["instructions"]
+    if readable[start:stop] in (b"null", b'""'):
+        values[start, stop] = msgspec.json.encode(texts.STANDING_INSTRUCTION)
+    else:
+        values[start, stop] = source.suffixed(body[start:stop], "\n\n" + texts.STANDING_INSTRUCTION)
+    return source.replaced(body, values)
+
+
+def _message(item: Item, index: int, rendering: Rendering) -> bytes:
+    text = item.source
+    if text.startswith(b'"'):  # the whole input is one string
+        text = b'{"type":"message","role":"user","content":' + text + b"}"
+    if index in rendering.compressed:
+        text = _replaced(text, "output", rendering.compressed[index][0])
+    if index == rendering.noted and rendering.note:
+        text = _noted(text, rendering.note)
+    return text
+
+
+def _replaced(item: bytes, key: str, form: str) -> bytes:
+    """Return an output item that says `form`, in the shape its output had."""
+    readable = source.readable(item)
+    start, stop = source.members(readable)[key]
+    value = msgspec.json.encode(form)
+    if readable[start:stop].startswith(b"["):
+        value = source.array([b'{"type":"input_text","text":' + value + b"}"])
+    return source.replaced(item, {(start, stop): value})
+
+
+def _noted(item: bytes, note: str) -> bytes:
+    """Return a user message whose content, a list, opens with the note."""
+    readable = source.readable(item)
+    start, stop = source.members(readable)["content"]
+    parts = [b'{"type":"input_text","text":' + item[start:stop] + b"}"]
+    if readable[start:stop].startswith(b"["):
+        parts = [item[start + a : start + b] for a, b in source.elements(readable[start:stop])]
+    first = msgspec.json.encode({"type": "input_text", "text": note})
+    return source.replaced(item, {(start, stop): source.array([first, *parts])})
+
+
+# --- usage ------------------------------------------------------------------------------------------------
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Counts(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+
+
+class _Answer(msgspec.Struct):
+    usage: _Counts | None = None
+
+
+class _Event(msgspec.Struct):
+    """A whole answer, or one event of a stream."""
+
+    type: str = ""
+    object: str = ""
+    response: _Answer | None = None
+    usage: _Counts | None = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+_FINAL = ("response.completed", "response.incomplete", "response.failed")
+
+
+def usage(payload: bytes) -> Usage | None:
+    """Return what one event, or one whole answer, reports; None where it reports nothing.
+
+    The input's count includes cached tokens; cache writes are not reported.
+    """
+    event = _EVENT.decode(payload)
+    counts = event.response.usage if event.response else event.usage
+    final = event.type in _FINAL or event.object == "response"
+    if counts is None:
+        return Usage(final=True) if final else None
+    read = counts.input_tokens_details.cached_tokens if counts.input_tokens_details else None
+    fresh = None if counts.input_tokens is None else max(0, counts.input_tokens - (read or 0))
+    return Usage(input_tokens=fresh, cache_read_tokens=read, output_tokens=counts.output_tokens, final=final)
