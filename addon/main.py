@@ -1,5 +1,6 @@
 """The target of `mitmdump -s`."""
 
+from openmem_addon.drain import Drain
 from openmem_addon.proxy import OpenMem
 
-addons = [OpenMem()]
+addons = [OpenMem(), Drain()]

@@ -42,6 +42,8 @@ class Plan(msgspec.Struct, frozen=True):
     reverse: bool = False
     shared: bool = True
     """Whether a proxy of the same code that somebody else started is used."""
+    environ: dict[str, str] | None = None
+    """The proxy's environment; None for this process's own."""
 
 
 class Supervisor:
@@ -62,6 +64,10 @@ class Supervisor:
         self._started_at = 0.0
         self._short_lives = 0
         self._stopped = False
+
+    @property
+    def port(self) -> int:
+        return self._plan.port
 
     @property
     def pid(self) -> int | None:
@@ -126,7 +132,12 @@ class Supervisor:
         with _open_log(self._plan.log) as log:
             # A session of its own: Ctrl-C in the terminal is for the agent. The pipe tells it that we ended.
             child = subprocess.Popen(
-                self._plan.command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+                self._plan.command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=self._plan.environ,
+                start_new_session=True,
             )
         deadline = self._clock() + _START_LIMIT_S
         while child.poll() is None and self._clock() < deadline and self._wanted():

@@ -31,7 +31,8 @@ def test_a_start_says_what_to_paste_and_what_becomes_of_the_prompts(empty_home: 
     assert banner(Settings(root=empty_home / ".local/share/openmem/context")) == [
         "OpenMem Context listens on 127.0.0.1:8080. For Claude Code, paste into another terminal:",
         "  HTTPS_PROXY=http://127.0.0.1:8080 NODE_EXTRA_CA_CERTS='/o m/certs/mitmproxy-ca-cert.pem' claude",
-        "Stored in clear text: each message of each session, in ~/.local/share/openmem/context (you alone can read it).",
+        "Stored in clear text: each message of each session, in "
+        "~/.local/share/openmem/context (you alone can read it).",
         "Kept 30 days after a session's last request (CONTEXT_STORE_TTL_DAYS). Stop the proxy with Ctrl-C.",
         "Delete everything with: rm -r ~/.local/share/openmem/context",
     ]
