@@ -1,0 +1,84 @@
+"""What the words of a query mean to the index."""
+
+import apsw
+import pytest
+from openmem_store.layout import Layout
+from openmem_store.reader import databases, echoes, words
+
+from tests.store.reader.conversation import said, store
+
+ODD = (
+    "multi-agent", "toolu_01AB-9", "src/a.py", "don't", '"', "*", "a:b", "NEAR(", "AND", "x AND", "()", "", "   ",
+    "{a b}:c", "^x", "🌤", "x" * 5000, "word " * 1000, "a OR 1", "a\0b", "\ud800", "--", "'; DROP TABLE messages", "-x",
+    "NOT", "(a", 'a"b', "+", "col:val*", "\\", "日本", "a" + "\u0301",
+)  # fmt: skip
+"""Ordinary text that is syntax to FTS5, or no word at all."""
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_any_text_is_a_legal_query(layout: Layout, query: str) -> None:
+    database = store(layout, "s", said("nothing of the kind"))
+    with databases.opened(database) as connection:
+        echoes.prepare(connection)
+        found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
+        words.line_counts(connection, found)
+
+
+@pytest.mark.parametrize("text", ["multi-agent", "toolu_01AB-9", "src/a.py", "don't", "C++", "--flag", "🌤", "()", "*"])
+def test_a_row_is_found_by_the_text_it_holds(layout: Layout, text: str) -> None:
+    database = store(layout, "s", said("other words"), said(f"here it is: {text} and more"))
+    with databases.opened(database) as connection:
+        (word,) = words.parse(text, words.Tokenizer(connection))
+        assert words.find(connection, word).seqs == {2}
+
+
+@pytest.mark.parametrize("query", ["设备", "设备清单", "itgc", "gen", "ITGC", "db", "検索", "검색", "重跑"])
+def test_words_inside_an_unspaced_run_are_found(layout: Layout, query: str) -> None:
+    """Two characters are enough, and an id written onto such a run is found too."""
+    row = "步骤2重跑gen-itgc后检查 设备清单 日本語検索 한국어검색 数据db库"
+    database = store(layout, "s", said("plain words"), said(row))
+    with databases.opened(database) as connection:
+        echoes.prepare(connection)
+        (word,) = words.parse(query, words.Tokenizer(connection))
+        found = words.find(connection, word)
+        assert found.seqs == {2}
+        assert words.line_counts(connection, [found]) == {2: 1}
+
+
+def test_matching_ignores_case_and_diacritics(layout: Layout) -> None:
+    database = store(layout, "s", said("The CAFÉ is open"))
+    with databases.opened(database) as connection:
+        (word,) = words.parse("cafe", words.Tokenizer(connection))
+        assert words.find(connection, word).seqs == {1}
+
+
+def test_text_behind_a_nul_is_found(layout: Layout) -> None:
+    database = store(layout, "s", said("before\0 KEY-7 ~~~ end"))
+    with databases.opened(database) as connection:
+        for word in words.parse("KEY-7 ~~~", words.Tokenizer(connection)):
+            assert words.find(connection, word).seqs == {1}
+
+
+def test_a_word_said_twice_counts_once() -> None:
+    connection = apsw.Connection(":memory:")
+    parsed = words.parse("Key-7 key 7 key-7", words.Tokenizer(connection))
+    assert [word.text for word in parsed] == ["Key-7", "key", "7"]
+    assert len(words.parse(" ".join(map(str, range(200))), words.Tokenizer(connection))) == words.MOST_WORDS
+
+
+def test_a_line_counts_when_it_holds_every_word(layout: Layout) -> None:
+    database = store(layout, "s", said("red fish\nblue fish\nred 设备清单 fish"), said("red"), said("fish"))
+    with databases.opened(database) as connection:
+        echoes.prepare(connection)
+        tokenizer = words.Tokenizer(connection)
+
+        def counts(query: str) -> dict[int, int]:
+            return words.line_counts(
+                connection, [words.find(connection, word) for word in words.parse(query, tokenizer)]
+            )
+
+        assert counts("red fish") == {1: 2}
+        assert counts("fish 设备") == {1: 1}
+        assert counts("设备 清单") == {1: 1}
+        assert counts("red absent") == {}
+        assert counts("") == {}
