@@ -19,7 +19,7 @@ from openmem_store.events import Event, FailOpen
 from openmem_store.events import Usage as UsageEvent
 from openmem_store.layout import Layout
 from openmem_store.queue import WriteQueue
-from openmem_store.rows import Row
+from openmem_store.rows import Row, chain
 from openmem_store.settings import Settings
 from openmem_store.writer import SessionWriter, WriterBusy
 
@@ -30,9 +30,9 @@ from .core.identify import Identity
 from .core.model import Conversation
 from .core.rewrite import Policy, Rewrite
 from .core.usage import Usage
-from .core.view import Sample, Sent, Thread
+from .core.view import Sample, Sent, Tail, Thread
 from .failopen import Log, failure
-from .trimstate import TrimState
+from .trimstate import Elsewhere, TrimState
 
 PATIENCE_S = 10.0
 """Longest a request waits for a new view, and again for the committed one; a locked database gives up after 1 s."""
@@ -64,6 +64,8 @@ class Ticket(msgspec.Struct, frozen=True):
     media: int
     before: Sent | None
     """What the thread's state said was sent before this request, to return to when it is refused."""
+    kept: Tail | None = None
+    """Where the request's rows end, if the provider keeps its response to be continued."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -116,6 +118,7 @@ class Sessions:
         self._disk = disk
         self._log = log
         self._now = now or partial(datetime.now, UTC)
+        self._elsewhere = Elsewhere(layout)
         self._sessions: dict[str, Session] = {}
         self.fail_opens = 0
 
@@ -152,6 +155,8 @@ class Sessions:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._prepare(session)
+                    if conversation.previous is not None:
+                        return await self._continued(session, inbound, conversation, conversation.previous)
                     if identity.kind in _PASSIVE:
                         return await self._passive(session, inbound, conversation, identity)
                     return await self._active(session, inbound, conversation, identity, may_change=may_change)
@@ -174,18 +179,22 @@ class Sessions:
         thread = state.threads.get(key)
         if root is None or not (self._settings.proxy_enabled or (thread and thread.changed())):
             return Outcome(inbound.body, None)
+        new = thread is None
+        if thread is None:
+            thread = await self._inherited(session, conversation, key)
         forced = may_change and await self._forced(session, identity, conversation)
         policy = self._policy(session, conversation, may_change=may_change, force=forced)
         sample = state.sample(key, conversation.model)
         result, body = await self._work(_rewrite, inbound.route, conversation, thread, policy, sample)
         following = result.thread
-        if thread is None:
+        if new:
             following = msgspec.structs.replace(following, owned=await self._stored_elsewhere(session, result.rows))
         if result.depends_on_store:
             await self._commit(session, result, following)
         before = thread.sent if thread else None
         replaced = self._replaced_by(session, identity, key)
-        await self._save(session, key, following, must=result.settled and result.view.changed(), wait=may_change)
+        settled = result.settled or new
+        await self._save(session, key, following, must=settled and result.view.changed(), wait=may_change)
         # From here on nothing waits: the body and its state become true together.
         self._follow(session, result, following, replaced)
         if forced:
@@ -200,6 +209,35 @@ class Sessions:
             chars=result.chars,
             media=result.media,
             before=before,
+            kept=Tail(key, result.rows[-1].fingerprint) if conversation.kept else None,
+        )
+        return Outcome(body, ticket)
+
+    async def _continued(
+        self, session: Session, inbound: Inbound, conversation: Conversation, previous: str
+    ) -> Outcome:
+        """Return a request that sends only what is new: its rows go on where the response before it ended."""
+        state = session.state
+        tail = state.tails.get(previous)
+        thread = state.threads.get(tail.key) if tail else None
+        if tail is None or thread is None:
+            self._tell(session, "a request continues a response we did not see: it passes, and is not stored")
+            return Outcome(inbound.body, None)
+        policy = self._policy(session, conversation, may_change=False, force=False)
+        result, body = await self._work(_continue, inbound.route, conversation, thread, tail, policy)
+        self._follow(session, result, thread, None)
+        last = result.rows[-1].fingerprint if result.rows else tail.fingerprint
+        ticket = Ticket(
+            session=session,
+            key=None,
+            model=conversation.model,
+            root=tail.key.rpartition("/")[2],
+            trimmed=0,
+            cache_marks=conversation.cache_marks,
+            chars=0,
+            media=0,
+            before=None,
+            kept=Tail(tail.key, last),
         )
         return Outcome(body, ticket)
 
@@ -279,6 +317,26 @@ class Sessions:
         if identity.kind != "main" or identity.lane != identify.MAIN_LANE or not conversation.offers_tools():
             return False
         return await self._on_disk(self._layout.force(session.sid).exists)
+
+    async def _inherited(self, session: Session, conversation: Conversation, key: str) -> Thread | None:
+        """Return the state of the thread that a new one is a fork of; None where it is none.
+
+        A history that already has a reply was produced under some view: in this session first,
+        then in any other.
+        """
+        if not any(item.kind == "assistant" for item in conversation.items):
+            return None
+        root = key.rpartition("/")[2]
+        state = session.state
+        here = list(reversed(state.threads.items()))
+        found = await self._work(rewrite.inherited, conversation, root, here)
+        if found is not None:
+            state.samples.setdefault(key, dict(state.samples.get(found, {})))
+            return state.threads[found]
+        others = await self._on_disk(self._elsewhere.threads, besides=session.sid)
+        by_name = {f"{sid} {other}": thread for sid, other, thread in others}
+        found = await self._work(rewrite.inherited, conversation, root, list(by_name.items()))
+        return by_name[found] if found is not None else None
 
     async def _stored_elsewhere(self, session: Session, rows: tuple[Row, ...]) -> int:
         """Return how many of a new thread's first rows another lane stored: their flags are that lane's."""
@@ -381,6 +439,10 @@ class Sessions:
             else:
                 sample = Sample(prompt, ticket.chars, ticket.media)
                 session.state.calibrate(ticket.key, ticket.model, sample)
+        if ticket.kept is not None and usage.response_id is not None:
+            rows = chain(usage.output, previous=ticket.kept.fingerprint, thread=ticket.root or "")
+            last = rows[-1].fingerprint if rows else ticket.kept.fingerprint
+            session.state.keep_tail(usage.response_id, Tail(ticket.kept.key, last))
         if session.owner:
             marks = ticket.cache_marks
             event = UsageEvent(
@@ -401,7 +463,7 @@ class Sessions:
         """End a request's flight and keep what its answer changed."""
         session = ticket.session
         session.flights -= 1
-        if ticket.key is not None and session.owner:
+        if (ticket.key is not None or ticket.kept is not None) and session.owner:
             self._write_state(session)
 
     def _write_state(self, session: Session) -> None:
@@ -451,6 +513,13 @@ def _rewrite(
     route: Route, conversation: Conversation, thread: Thread | None, policy: Policy, sample: Sample | None
 ) -> tuple[Rewrite, bytes]:
     result = rewrite.decide(conversation, thread, policy, sample=sample)
+    return result, route.adapter.render(conversation, result.rendering)
+
+
+def _continue(
+    route: Route, conversation: Conversation, thread: Thread, tail: Tail, policy: Policy
+) -> tuple[Rewrite, bytes]:
+    result = rewrite.continued(conversation, thread, tail, policy)
     return result, route.adapter.render(conversation, result.rendering)
 
 

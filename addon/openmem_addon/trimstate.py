@@ -1,14 +1,21 @@
 """Own `sessions/<sid>.trim.json`: the truth of every thread's view, kept across restarts. Private to the proxy."""
 
+import os
+
 import msgspec
 from openmem_store.layout import Layout, replace
 
-from .core.view import Sample, Thread
+from .core.view import Sample, Tail, Thread
 
 VERSION = 1
 
+SUFFIX = ".trim.json"
+
 MOST_THREADS = 512
 """Threads one session remembers, those used last; one is a few hundred bytes, written with each request."""
+
+MOST_TAILS = 64
+"""Kept responses one session remembers; a client continues its newest."""
 
 
 class TrimState(msgspec.Struct):
@@ -21,6 +28,8 @@ class TrimState(msgspec.Struct):
     """By thread key and model: what calibrates the estimate."""
     latest: dict[str, str] = {}
     """Key of the thread each lane used last."""
+    tails: dict[str, Tail] = {}
+    """By response id, of the responses that the provider keeps."""
 
     def publish(self, key: str, thread: Thread) -> None:
         """Make a thread's new state the one in force."""
@@ -51,6 +60,11 @@ class TrimState(msgspec.Struct):
 
     def calibrate(self, key: str, model: str | None, sample: Sample) -> None:
         self.samples.setdefault(key, {})[model or ""] = sample
+
+    def keep_tail(self, response: str, tail: Tail) -> None:
+        self.tails[response] = tail
+        while len(self.tails) > MOST_TAILS:
+            del self.tails[next(iter(self.tails))]
 
     def encoded(self) -> bytes:
         return msgspec.json.encode(self)
@@ -84,3 +98,46 @@ def set_aside(layout: Layout, sid: str) -> None:
 def write(layout: Layout, sid: str, encoded: bytes) -> None:
     """Replace a session's state atomically. Raises OSError."""
     replace(layout.trim(sid), encoded)
+
+
+class Elsewhere:
+    """The threads of every session on disk that a view ever changed, to recognise a fork under a new session id.
+
+    Used by one thread at a time.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._known: dict[str, tuple[tuple[int, int], dict[str, Thread]]] = {}
+        """By file name: its time of change and size, and its changed threads."""
+
+    def threads(self, *, besides: str) -> list[tuple[str, str, Thread]]:
+        """Return session id, key and thread of every changed thread but those of one session, newest file first."""
+        self._refresh()
+        newest = sorted(self._known.items(), key=lambda known: known[1][0], reverse=True)
+        return [
+            (sid, key, thread)
+            for name, (_, threads) in newest
+            if (sid := name.removesuffix(SUFFIX)) != besides
+            for key, thread in threads.items()
+        ]
+
+    def _refresh(self) -> None:
+        found: dict[str, tuple[int, int]] = {}
+        with os.scandir(self._layout.sessions) as entries:
+            for entry in entries:
+                if entry.name.endswith(SUFFIX) and not entry.name.startswith("."):
+                    stat = entry.stat()
+                    found[entry.name] = (stat.st_mtime_ns, stat.st_size)
+        for gone in self._known.keys() - found.keys():
+            del self._known[gone]
+        for name, stamp in found.items():
+            if name not in self._known or self._known[name][0] != stamp:
+                self._known[name] = (stamp, self._changed(name))
+
+    def _changed(self, name: str) -> dict[str, Thread]:
+        try:
+            state = read(self._layout, name.removesuffix(SUFFIX))
+        except (OSError, ValueError):
+            return {}  # its own session's requests report it
+        return {key: thread for key, thread in state.threads.items() if thread.changed()}

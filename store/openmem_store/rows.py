@@ -63,15 +63,14 @@ def fingerprint(value: object) -> str:
     return hashlib.sha256(encoded).hexdigest()[:32]
 
 
-def chain(drafts: Iterable[Draft]) -> tuple[Row, ...]:
+def chain(drafts: Iterable[Draft], *, previous: str = "", thread: str = "") -> tuple[Row, ...]:
     """Name each draft by everything before it.
 
     The same history gives the same names whatever its wire form; the same text said twice
-    gives two; a changed message renames itself and all that follow.
+    gives two; a changed message renames itself and all that follow. `previous` and `thread`
+    are the last and the first fingerprint of a chain that the drafts go on with.
     """
     rows: list[Row] = []
-    previous = ""
-    thread = ""
     for draft in drafts:
         previous = fingerprint(
             {"prev": previous, "role": draft.role, "kind": draft.kind, "name": draft.name, "text": draft.text}

@@ -83,7 +83,7 @@ def identify(headers: Mapping[str, str], conversation: Conversation, *, counts: 
 
 
 def _kind(headers: Mapping[str, str], conversation: Conversation, agent: str | None) -> RequestKind:
-    if any(headers.get(name) for name in COMPACTION_HEADERS):
+    if conversation.compacts or any(headers.get(name) for name in COMPACTION_HEADERS):
         return "compaction"
     stated = REQUEST_CLASSES.get(headers.get("x-claude-code-request-class", ""))
     if stated == "side" or stated == "compaction":

@@ -100,6 +100,8 @@ class Conversation(msgspec.Struct, frozen=True):
     """Places of the incoming `cache_control` markers in prefix order; None on wires without any."""
     previous: str | None = None
     """The response this request continues: its items are only what is new."""
+    kept: bool = False
+    """The provider keeps the response, so that a later request may continue it."""
     compacts: bool = False
     """The request itself asks the provider to compact the history."""
 

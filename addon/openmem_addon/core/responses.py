@@ -81,6 +81,7 @@ class _Request(Named, kw_only=True):
     text: _Text | None = None
     max_output_tokens: int | None = None
     previous_response_id: str | None = None
+    store: bool | None = None
 
 
 class CallType(msgspec.Struct, frozen=True):
@@ -103,7 +104,6 @@ CALLS: dict[str, CallType] = {
     "computer_call": CallType("computer", lambda item: item.action),
     "tool_search_call": CallType("tool_search", lambda item: item.arguments),
     "mcp_call": CallType("", lambda item: item.arguments, answered=False),
-    "mcp_list_tools": CallType("mcp_list_tools", lambda item: _ABSENT, answered=False, result=lambda item: item.tools),
     "mcp_approval_request": CallType("", lambda item: item.arguments, answered=False),
     "web_search_call": CallType("web_search", lambda item: item.action, answered=False),
     "file_search_call": CallType(
@@ -185,6 +185,7 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
         cache_keys=request.cache_keys(),
         cache_marks=None,
         previous=request.previous_response_id,
+        kept=request.store is not False,
         compacts=bool(reader.last == "compaction_trigger"),
     )
 
@@ -256,7 +257,7 @@ class _Reader:
             fits = plain and item.type != "tool_search_output" and not echo and not is_own_tool(name)
             result = (Result(0, 0, text),) if fits else ()
             return [Draft("tool", "tool_result", name, text)], (), (item.call_id or "",), result
-        if item.type in CALLS and item.type not in PINNED:
+        if item.type in CALLS:
             return self._call(item)
         if item.type == "reasoning":
             text = "\n".join(text for _, text in _parts(item.summary) or _parts(item.content))
@@ -439,19 +440,21 @@ class _Counts(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
+    id: str | None = None
     usage: _Counts | None = None
+    output: list[msgspec.Raw] = []
+    store: bool = True
 
 
 class _Event(msgspec.Struct):
     """A whole answer, or one event of a stream."""
 
     type: str = ""
-    object: str = ""
     response: _Answer | None = None
-    usage: _Counts | None = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
+_WHOLE = msgspec.json.Decoder(_Answer)
 
 _FINAL = ("response.completed", "response.incomplete", "response.failed")
 
@@ -462,10 +465,24 @@ def usage(payload: bytes) -> Usage | None:
     The input's count includes cached tokens; cache writes are not reported.
     """
     event = _EVENT.decode(payload)
-    counts = event.response.usage if event.response else event.usage
-    final = event.type in _FINAL or event.object == "response"
-    if counts is None:
-        return Usage(final=True) if final else None
+    answer = event.response or (_WHOLE.decode(payload) if not event.type else _Answer())
+    final = event.type in _FINAL or not event.type
+    if not final and answer.usage is None:
+        return None
+    counts = answer.usage or _Counts()
     read = counts.input_tokens_details.cached_tokens if counts.input_tokens_details else None
-    fresh = None if counts.input_tokens is None else max(0, counts.input_tokens - (read or 0))
-    return Usage(input_tokens=fresh, cache_read_tokens=read, output_tokens=counts.output_tokens, final=final)
+    return Usage(
+        input_tokens=None if counts.input_tokens is None else max(0, counts.input_tokens - (read or 0)),
+        cache_read_tokens=read,
+        output_tokens=counts.output_tokens,
+        final=final,
+        response_id=answer.id if final and answer.store else None,
+        output=_said(answer.output) if final and answer.store else (),
+    )
+
+
+def _said(output: Sequence[msgspec.Raw]) -> tuple[Draft, ...]:
+    """Return the drafts of the items a response consists of."""
+    reader = _Reader()
+    items = (reader.item(bytes(raw), bytes(raw)) for raw in output)
+    return tuple(draft for item in items if item.stored for draft in item.drafts)

@@ -3,15 +3,15 @@
 `decide` is the only door the shell uses; it is pure, and returns everything there is to do.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from openmem_store import events
 from openmem_store.rows import Row, chain
 
 from . import compress, texts, tokens, trim
-from .model import Conversation, Item
-from .view import Rendering, Sample, Sent, Thread, View
+from .model import Conversation, Item, mark
+from .view import Rendering, Sample, Sent, Tail, Thread, View
 
 REST_SHARE = 0.2
 """Share of the threshold by which a prompt must grow after a trim before the next one: a sliding
@@ -93,16 +93,16 @@ def decide(
     policy: Policy,
     *,
     sample: Sample | None,
-    rows: tuple[Row, ...] | None = None,
 ) -> Rewrite:
     """Decide what becomes of a request of a known thread, or of a new one (`thread` None)."""
     items = conversation.items
+    rows = chain(draft for item in items if item.stored for draft in item.drafts)
     can_look = not policy.require_tools or conversation.offers_tools()
     known = thread or Thread(base=_first_view(conversation, policy, can_look))
     standing = known.view(items)
-    shown = standing
+    shown = _without_foreign(conversation, known, standing, rows)
     if policy.may_change and standing.active:
-        shown = _with_first_results(items, standing, policy)
+        shown = _with_first_results(items, shown, policy)
     following = known.replacing(standing, shown) if shown is not standing else known
 
     def measure(view: View) -> int:
@@ -121,15 +121,14 @@ def decide(
         trimmed = events.Trim(tokens_before=before, tokens_after=view.tokens_after, dropped=len(newly))
 
     rendering = rendering_of(items, view, policy)
-    stored = chain(draft for item in items if item.stored for draft in item.drafts) if rows is None else rows
     chars, media = _weight(conversation, view, policy)
     dropped, cut_row, blob_ids = _row_flags(items, view, rendering)
     return Rewrite(
         rendering=rendering,
-        thread=following if not stored else _sent(following, items, stored),
+        thread=_sent(following, items, rows),
         view=view,
         settled=thread is None or shown is not standing or cut is not None,
-        rows=stored,
+        rows=rows,
         dropped=dropped,
         cut_row=cut_row,
         blob_ids=blob_ids,
@@ -140,8 +139,85 @@ def decide(
     )
 
 
+def continued(conversation: Conversation, thread: Thread, tail: Tail, policy: Policy) -> Rewrite:
+    """Decide about a request that sends only what is new since a response the provider keeps.
+
+    It cannot be trimmed; the instruction, which such a request must repeat, is the thread's.
+    """
+    view = View(active=thread.base.active, instruct=thread.base.instruct)
+    drafts = (draft for item in conversation.items if item.stored for draft in item.drafts)
+    chars, media = _weight(conversation, view, policy)
+    return Rewrite(
+        rendering=rendering_of(conversation.items, view),
+        thread=thread,
+        view=view,
+        settled=False,
+        rows=chain(drafts, previous=tail.fingerprint, thread=tail.key.rpartition("/")[2]),
+        dropped=frozenset(),
+        cut_row=None,
+        blob_ids={},
+        blobs={},
+        trim=None,
+        chars=chars,
+        media=media,
+    )
+
+
+def inherited(conversation: Conversation, root: str, candidates: Iterable[tuple[str, Thread]]) -> str | None:
+    """Return the key of the thread whose view a history under a new name was produced under; None where none was.
+
+    A fork or a resumed copy keeps the history and changes the name. All marks of a view must
+    hold; a thread without any must have the same first row and the same first reply.
+    """
+    items = conversation.items
+    reply = next((mark(item) for item in items if item.kind == "assistant"), "")
+    for key, thread in candidates:
+        if any(view.matches(items) for view in thread.views):
+            return key
+        same = key.endswith(f"/{root}") and reply and thread.first_reply == reply
+        if same and thread.changed() and not thread.views:
+            return key
+    return None
+
+
 def _sent(thread: Thread, items: Sequence[Item], rows: Sequence[Row]) -> Thread:
-    return msgspec.structs.replace(thread, sent=Sent(len(items), rows[-1].fingerprint))
+    """Return the thread with what this request sends, and its first reply once there is one."""
+    reply = thread.first_reply or next((mark(item) for item in items if item.kind == "assistant"), "")
+    sent = Sent(len(items), rows[-1].fingerprint) if rows else thread.sent
+    return msgspec.structs.replace(thread, sent=sent, first_reply=reply)
+
+
+def _without_foreign(conversation: Conversation, thread: Thread, view: View, rows: Sequence[Row]) -> View:
+    """Return the view without the signed reasoning of answers to requests we did not see.
+
+    What we sent last ends where its count says; the reply to it follows. An assistant item
+    behind anything else was produced under another prefix than the view's: the reasoning up
+    to the last such item leaves, oldest first.
+    """
+    items, sent = conversation.items, thread.sent
+    if sent is None or not thread.changed() or _fingerprint_at(items, rows, sent.items) != sent.fingerprint:
+        return view
+    last = None
+    passed = False
+    for index in range(sent.items, len(items)):
+        if items[index].kind != "assistant":
+            passed = True
+        elif passed:
+            last = index
+    if last is None:
+        return view
+    strip = last + 1
+    if conversation.manual_reasoning:
+        strip = min(strip, trim.trailing_run(items))
+    if not any(item.signed for item in items[view.strip : strip]):
+        return view
+    return msgspec.structs.replace(view, strip=strip)
+
+
+def _fingerprint_at(items: Sequence[Item], rows: Sequence[Row], count: int) -> str | None:
+    """Return the fingerprint of the last row of the first `count` items; None for a shorter history."""
+    stored = sum(len(item.drafts) for item in items[:count] if item.stored)
+    return rows[stored - 1].fingerprint if stored and len(items) >= count else None
 
 
 def _first_view(conversation: Conversation, policy: Policy, can_look: bool) -> View:

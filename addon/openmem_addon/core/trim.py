@@ -32,7 +32,7 @@ def plan(
     turns = [index for index, item in enumerate(items) if item.kind == "turn"]
     if not turns or items[-1].kind == "assistant":
         return None  # a paused or prefilled reply is continued as it stands
-    strip = _trailing_run(items) if manual_reasoning else len(items)
+    strip = trailing_run(items) if manual_reasoning else len(items)
     after = -1 if view.cut is None else view.cut
     for turn in reversed(turns):
         if turn <= after:
@@ -213,7 +213,7 @@ def _pairs_whole(items: Sequence[Item], view: View) -> bool:
     )
 
 
-def _trailing_run(items: Sequence[Item]) -> int:
+def trailing_run(items: Sequence[Item]) -> int:
     """Return where the assistant run that ends at the last assistant item begins."""
     last = next((index for index in range(len(items) - 1, -1, -1) if items[index].kind == "assistant"), None)
     if last is None:

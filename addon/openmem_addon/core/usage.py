@@ -7,6 +7,7 @@ from typing import Protocol
 
 import brotli  # pyright: ignore[reportMissingTypeStubs]  # ships none
 import msgspec
+from openmem_store.rows import Draft
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -27,6 +28,10 @@ class Usage(msgspec.Struct, frozen=True):
     output_tokens: int | None = None
     final: bool = False
     """The answer is complete."""
+    response_id: str | None = None
+    """Of an answer that a later request may continue."""
+    output: tuple[Draft, ...] = ()
+    """What that answer adds to the conversation."""
 
     def updated(self, newer: "Usage") -> "Usage":
         """Return the counts with the newer ones where they were reported: a stream's counts are cumulative."""
@@ -36,6 +41,8 @@ class Usage(msgspec.Struct, frozen=True):
             cache_creation_tokens=_last(self.cache_creation_tokens, newer.cache_creation_tokens),
             output_tokens=_last(self.output_tokens, newer.output_tokens),
             final=self.final or newer.final,
+            response_id=newer.response_id or self.response_id,
+            output=newer.output or self.output,
         )
 
     def prompt(self) -> int | None:

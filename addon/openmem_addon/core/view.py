@@ -50,7 +50,7 @@ class View(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def changed(self) -> bool:
         """Return whether this view ever shows the model other bytes than the client sent."""
-        return self.instruct or self.cut is not None or bool(self.compressed)
+        return self.instruct or self.cut is not None or self.strip > 0 or bool(self.compressed)
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -81,6 +81,8 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     owned: int = 0
     """Chain position from which this lane stored its rows first; earlier ones belong to another lane."""
     sent: Sent | None = None
+    first_reply: str = ""
+    """Mark of the first assistant item, empty before there is one: it tells a fork from a namesake."""
 
     def view(self, items: Sequence[Item]) -> View:
         """Return the newest view that a history fits; the base view fits every history of the thread."""
@@ -98,6 +100,15 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     def trimmed_to(self, view: View) -> "Thread":
         """Return the thread with one more epoch."""
         return msgspec.structs.replace(self, views=(view, *self.views)[:KEPT_VIEWS])
+
+
+class Tail(msgspec.Struct, frozen=True):
+    """Where the rows of a response end that the provider keeps: a later request may send only what is new."""
+
+    key: str
+    """Its thread."""
+    fingerprint: str
+    """Of its last row."""
 
 
 class Rendering(msgspec.Struct, frozen=True):
