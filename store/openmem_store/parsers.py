@@ -12,7 +12,7 @@ Parser = Callable[[object], object]
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
-_HOST = re.compile(r"(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_HOST = re.compile(r"(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?(:[0-9]{1,5})?")
 _INTEGER = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 
 
@@ -72,7 +72,7 @@ def number(least: float, most: float) -> Parser:
 
 
 def hosts(value: object) -> tuple[str, ...]:
-    """Return host names in lower case, from a list or from text with commas or spaces between."""
+    """Return hosts in lower case, each with or without a port, from a list or from text with commas or spaces."""
     names: list[object] = []
     if isinstance(value, str):
         names += value.replace(",", " ").split()
@@ -85,7 +85,9 @@ def hosts(value: object) -> tuple[str, ...]:
 
 def _host(name: object) -> str:
     if not isinstance(name, str) or not _HOST.fullmatch(name.lower()):
-        raise ValueError(f"{name!r}: must be a host such as llm.example.com or *.example.com, without scheme or port")
+        raise ValueError(
+            f"{name!r}: must be a host such as llm.example.com, llm.example.com:8443 or *.example.com, without scheme"
+        )
     return name.lower()
 
 

@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     record_all: bool = False
     """Record requests that name no session and have none of our tools."""
     provider_hosts: tuple[str, ...] = ()
-    """Hosts to intercept beside the built-in ones, lower case; `*.` stands for any subdomain."""
+    """Hosts to intercept beside the built-in ones: lower case, `*.` for any subdomain, `:port` where it is not 443."""
     cold_trim_fraction: float = 0.0
     """Share of the threshold that trims a thread whose cache has expired; 0 turns it off."""
     ttl_days: int = 30

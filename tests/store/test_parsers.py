@@ -25,7 +25,7 @@ GOOD: list[tuple[Parser, object, object]] = [
         "LLM.example.com, *.example.org  10.0.0.1,llm.example.com",
         ("llm.example.com", "*.example.org", "10.0.0.1"),
     ),
-    (hosts, ["a", "b.c"], ("a", "b.c")),
+    (hosts, ["a", "b.c:8443"], ("a", "b.c:8443")),
     (hosts, [], ()),
     (url, "http://127.0.0.1:11434/v1/", "http://127.0.0.1:11434/v1"),
     (url, "https://user:word@example.com", "https://user:word@example.com"),
@@ -40,7 +40,7 @@ BAD: list[tuple[Parser, object]] = [
     *[(number(0, 1), value) for value in ("", "x", "nan", math.nan, "inf", math.inf, -0.1, 1.1, True, 10**400, None)],
     *[
         (hosts, value)
-        for value in ("https://a.b", "a.b:80", "a/b", "-a", "a..b", "*", "a.*", "ä.b", [1], 1, {"a": 1}, [""])
+        for value in ("https://a.b", "a.b:", "a.b:port", "a/b", "-a", "a..b", "*", "a.*", "ä.b", [1], 1, {"a": 1}, [""])
     ],
     *[(url, value) for value in ("", "example.com", "ftp://a", "http://", "http://[", 1, None)],
 ]

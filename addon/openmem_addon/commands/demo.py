@@ -190,9 +190,9 @@ def story(facts: Facts) -> Iterator[str]:
     yield "\n3. In their place the model reads:"
     yield _quoted(facts.pointer or "(nothing)")
     yield "   (It is written once for a cut and then stays as it is, so that the prompt before it stays too.)"
-    yield f"\n4. Of the {facts.requests - 1} prompts after the first, {facts.repeated} began with the whole prompt before"
-    yield f"   them, unchanged but for the cache markers; the other {len(facts.trims)} are the trims. So {facts.cached:.0%}"
-    yield "   of the tokens between trims came from the provider's cache."
+    yield f"\n4. Of the {facts.requests - 1} prompts after the first, {facts.repeated} began with the whole prompt"
+    yield f"   before them, unchanged but for the cache markers; the other {len(facts.trims)} are the trims."
+    yield f"   So {facts.cached:.0%} of the tokens between trims came from the provider's cache."
     yield f"\n5. The user asks: {facts.question}"
     yield (
         "   The page that says so had left the prompt."
