@@ -176,19 +176,21 @@ class WriteQueue:
         """Give the session back and close the databases that went unused longest."""
         with self._changed:
             self._bytes -= job.size
-            spare = len(self._writers) - self._max_open
-            idle = [other for other in self._writers if other not in self._waiting]
-            idle = [other for other in idle if other == sid or other not in self._running]
-            evicted = idle[: max(0, spare)]
+            self._release(sid)
+            idle = [other for other in self._writers if other not in self._waiting and other not in self._running]
+            evicted = idle[: max(0, len(self._writers) - self._max_open)]
             self._running.update(evicted)  # while it is closed nobody else may open it
         for other in evicted:
             self._drop(other)
         with self._changed:
-            for other in {sid, *evicted}:
-                self._running.discard(other)
-                self._enlist(other)
-            if self._closed:
-                self._changed.notify_all()
+            for other in evicted:
+                self._release(other)
+            self._changed.notify_all()
+
+    def _release(self, sid: str) -> None:
+        """Let other workers have `sid`. Holds the condition."""
+        self._running.discard(sid)
+        self._enlist(sid)
 
     def _writer(self, sid: str) -> SessionWriter:
         with self._changed:
@@ -210,5 +212,5 @@ class WriteQueue:
     def _shut(self, writer: SessionWriter) -> None:
         try:
             writer.close()
-        except apsw.Error as error:
+        except (apsw.Error, OSError) as error:
             self._log(f"openmem-context: closing a database failed {type(error).__name__}")

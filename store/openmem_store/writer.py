@@ -35,10 +35,9 @@ _INSERT_LINES = """INSERT INTO lines (message_seq, line_no, role, text)
 _MOVE = """UPDATE messages SET in_context = ?, trimmed_at_seq = ?, trimmed_at = ?
   WHERE seq IN (SELECT value FROM json_each(?))"""
 _NAME_BLOBS = """UPDATE messages SET blob_id = named.value->>1 FROM json_each(?) AS named
-  WHERE seq = named.value->>0 AND blob_id IS NULL"""
+  WHERE seq = named.value->>0"""
 _RETIRE = """UPDATE messages SET in_context = 0, trimmed_at_seq = NULL, trimmed_at = ?
   WHERE thread = ? AND in_context = 1"""
-_RETIRABLE = "SELECT 1 FROM messages WHERE thread = ? AND in_context = 1 LIMIT 1"
 _INDEX = "SELECT fingerprint, seq, in_context, blob_id IS NOT NULL FROM messages"
 _REBUILD = (
     "INSERT INTO messages_fts (messages_fts) VALUES ('rebuild')",
@@ -129,11 +128,10 @@ class SessionWriter:
         """Take every row of `thread` out of context: its client compacted it, so there is no cut turn."""
 
         def work(connection: apsw.Connection) -> None:
-            if connection.execute(_RETIRABLE, (thread,)).get is None:
-                return
             with self._transaction(connection):
                 connection.execute(_RETIRE, (at, thread))
-            self._index = None
+            if connection.changes():
+                self._index = None
 
         self._attempt(work)
 
@@ -254,7 +252,6 @@ class SessionWriter:
             yield
             connection.execute("COMMIT")
         except BaseException:
-            self._index = None
             if connection.in_transaction:  # a full disk has rolled back by itself
                 connection.execute("ROLLBACK")
             raise

@@ -95,18 +95,28 @@ def test_a_lock_whose_file_was_deleted_is_not_valid(tmp_path: Path) -> None:
     new.release()
 
 
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
 def test_no_descriptor_stays_when_nothing_is_held(tmp_path: Path) -> None:
     path = tmp_path / ".writers.lock"
-
-    def count() -> int:
-        return len(list(Path("/dev/fd").iterdir()))
-
-    before = count()
+    before = descriptors()
     locks = [Lock(path, str(number)) for number in range(5)]
-    assert count() == before + 1
+    assert descriptors() == before + 1
     for lock in locks:
         lock.release()
-    assert count() == before
+    assert descriptors() == before
+
+
+def test_no_descriptor_stays_after_a_refusal(tmp_path: Path) -> None:
+    path = tmp_path / ".writers.lock"
+    process = holder(path, "s")
+    before = descriptors()
+    with pytest.raises(WriterBusy):
+        Lock(path, "s")
+    assert descriptors() == before
+    process.communicate()
 
 
 def test_a_lock_file_that_cannot_be_made_raises(tmp_path: Path) -> None:

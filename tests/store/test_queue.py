@@ -102,8 +102,8 @@ def test_a_slow_session_does_not_hold_up_another(make: Callable[..., WriteQueue]
     queue = make(workers=2)
     gate = Gate()
     slow = queue.call("slow", gate)
-    waiting = queue.call("slow", lambda writer: "second")
     assert gate.entered.wait(LONG)
+    waiting = queue.call("slow", lambda writer: "second")
     assert [queue.call(f"s{n}", lambda writer: "quick").result(LONG) for n in range(3)] == ["quick"] * 3
     assert not waiting.done()
     gate.open.set()
@@ -147,12 +147,11 @@ def test_only_so_many_databases_stay_open(make: Callable[..., WriteQueue], layou
     queue = make(max_open=2, workers=1)
     rows = chain([Draft("user", "text", None, "a")])
     before = open_databases()
-    for number in (0, 1, 0, 2, 3):
+    for number in (0, 1, 0, 2, 0):
         queue.call(f"s{number}", sync(rows)).result(LONG)
-    queue.call("s3", lambda writer: None).result(LONG)
-    assert queue.busy() == {"s2", "s3"}
+    assert queue.busy() == {"s0", "s2"}, "s1 went unused longest"
     assert open_databases() - before == 2
-    SessionWriter(layout.database("s0"), version="v").close()
+    SessionWriter(layout.database("s1"), version="v").close()
     assert queue.call("s1", lambda writer: writer.leading_known(rows)).result(LONG) == 1
 
 
@@ -166,6 +165,30 @@ def test_a_session_with_jobs_is_not_closed_for_another(make: Callable[..., Write
     assert "held" in queue.busy()
     gate.open.set()
     assert held.result(LONG) == "done"
+
+
+def test_a_session_is_not_opened_while_it_is_being_closed(
+    make: Callable[..., WriteQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = make(max_open=1, workers=2)
+    entered, leave = threading.Event(), threading.Event()
+    close = SessionWriter.close
+
+    def slow(self: SessionWriter) -> None:
+        if not entered.is_set():
+            entered.set()
+            assert leave.wait(LONG)
+        close(self)
+
+    monkeypatch.setattr(SessionWriter, "close", slow)
+    queue.call("first", lambda writer: None).result(LONG)
+    queue.call("second", lambda writer: None).result(LONG)
+    assert entered.wait(LONG)
+    again = queue.call("first", lambda writer: "opened again")
+    queue.call("second", lambda writer: None).result(LONG)
+    assert not again.done()
+    leave.set()
+    assert again.result(LONG) == "opened again"
 
 
 def test_past_the_bound_jobs_are_refused_with_one_line(make: Callable[..., WriteQueue], log: list[str]) -> None:
@@ -183,6 +206,12 @@ def test_past_the_bound_jobs_are_refused_with_one_line(make: Callable[..., Write
     queue.call("s", lambda writer: None).result(LONG)
     assert queue.call("t", lambda writer: "again", size=100).result(LONG) == "again"
     assert len(log) == 1
+    queue.call("s", lambda writer: None).result(LONG)
+    gate = Gate()
+    queue.call("s", gate, size=90)
+    assert isinstance(queue.call("t", lambda writer: None, size=11).exception(LONG), QueueFull)
+    gate.open.set()
+    assert len(log) == 2, "it had recovered meanwhile"
 
 
 def test_an_idle_queue_takes_a_job_larger_than_its_bound(make: Callable[..., WriteQueue]) -> None:

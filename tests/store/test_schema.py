@@ -90,9 +90,9 @@ def test_the_log_of_a_newer_database_stays_too(tmp_path: Path) -> None:
 def test_a_failed_migration_leaves_the_older_version_whole(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     make(path, 1, [*OLDER[1], "CREATE TABLE events (mine)"])
-    with pytest.raises(apsw.SQLError, match="already exists"):
-        schema.open_writer(path)
     connection = apsw.Connection(str(path))
+    with pytest.raises(apsw.SQLError, match="already exists"):
+        schema.migrate(connection)
     assert schema.user_version(connection) == 1
     assert not connection.in_transaction
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openmem_store import schema
+from openmem_store import delta, schema
 from openmem_store.events import Event, FailOpen, Trim, Usage
 from openmem_store.layout import Layout
 from openmem_store.rows import Draft, Row, chain
@@ -163,7 +163,7 @@ def test_a_compaction_takes_a_thread_out_of_context_without_a_cut_turn(
     writer.retire(rows[0].thread, at=T2)
     assert flags(path) == [(1, 0, 2, T1), (2, 0, None, T2), (3, 0, None, T2), (4, 1, None, None)]
     store(writer, rows, at=T3)
-    assert flags(path) == [(seq, 1, None, None) for seq in (1, 2, 3, 4)]
+    assert flags(path) == [(seq, 1, None, None) for seq in (1, 2, 3, 4)], "the old branch was resumed"
 
 
 def test_a_blob_is_named_later_but_never_renamed(writer: SessionWriter, path: Path, say: Say) -> None:
@@ -271,6 +271,28 @@ def test_a_commit_of_another_connection_is_noticed(writer: SessionWriter, path: 
     assert texts(path) == ["a", "b", "c"]
     assert flags(path) == [(seq, 1, None, None) for seq in (1, 2, 3)]
     other.close()
+
+
+def test_a_commit_between_looking_and_locking_is_noticed(
+    writer: SessionWriter, path: Path, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = say("a", "b", "c")
+    store(writer, rows[:1])
+    compare = delta.compare
+
+    def interrupted(*arguments: object, **options: object) -> delta.Delta:
+        monkeypatch.undo()
+        other = schema.open_writer(path)
+        other.execute(
+            "INSERT INTO messages SELECT 2, ?, thread, 'user', kind, name, 'b', NULL, 1, NULL, NULL, 't' FROM messages",
+            (rows[1].fingerprint,),
+        )
+        other.close()
+        return compare(*arguments, **options)
+
+    monkeypatch.setattr(delta, "compare", interrupted)
+    store(writer, rows)
+    assert texts(path) == ["a", "b", "c"]
 
 
 def test_a_locked_database_is_the_callers_to_know_and_the_next_request_heals_it(
