@@ -1,0 +1,114 @@
+"""Whose rule: what the documents promise is what the code does, and what the code offers is documented."""
+
+import re
+from pathlib import Path
+
+import pytest
+from openmem_addon import hosts
+from openmem_addon.commands import certificate, cli, launch, mitm, trust
+from openmem_store.settings import SOURCES, Settings
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CERTIFICATES = (ROOT / "certs" / "README.md").read_text()
+
+NOT_USED_YET = {
+    "cold_trim_fraction",
+    "embedding_model",
+    "embedding_url",
+    "embedding_api_key",
+    "embedding_timeout_s",
+    "embedding_max_chars",
+    "recall",
+    "recall_max_chars",
+}
+"""Settings that are read and lead to nothing: documenting them would promise something."""
+
+IN_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def table(text: str, first_column: str) -> list[list[str]]:
+    """Return the rows of the table whose first heading is `first_column`, without its two heading lines."""
+    lines = text.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"| {first_column} |"))
+    rows: list[list[str]] = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip()[1:-1].split("|")])
+    return rows
+
+
+def test_the_table_of_settings_names_every_setting_in_use_and_no_other() -> None:
+    documented = {row[0].strip("` ") for row in table(README, "Variable")}
+    used = {source.variable for source in SOURCES if source.field not in NOT_USED_YET}
+    assert documented == used | {"OPENMEM_STATE_DIR", "OPENMEM_CONFIG"}
+
+
+def test_each_settings_key_and_default_are_those_of_the_code() -> None:
+    fields = {source.variable: source for source in SOURCES}
+    defaults = Settings(root=Path("/store"))
+    for name, place, default, _ in table(README, "Variable"):
+        source = fields.get(name.strip("` "))
+        if source is None:
+            continue
+        assert IN_CODE.findall(place) == [f"[{source.table}]", source.key]
+        value = getattr(defaults, source.field)
+        shown = {True: "1", False: "0", (): "none"}.get(value, str(value))
+        assert default == shown, name
+
+
+@pytest.mark.parametrize("field", sorted(NOT_USED_YET))
+def test_a_setting_that_comes_into_use_must_be_documented(field: str) -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "addon").rglob("*.py"))
+    assert not re.search(rf"\.{field}\b", sources), f"document {field} and take it out of NOT_USED_YET"
+
+
+def test_the_table_of_commands_names_every_command() -> None:
+    names = {command[0] for row in table(README, "Command") if (command := IN_CODE.findall(row[0])[0].split(" ")[1:])}
+    assert names == {*cli.COMMANDS, "test"}
+
+
+def test_every_line_with_run_sh_is_a_command_there_is() -> None:
+    for document in (README, CERTIFICATES):
+        for name in re.findall(r"run\.sh ([a-z]+)", document):
+            assert name in {*cli.COMMANDS, "test"}
+
+
+def test_the_options_of_the_launchers_are_those_it_takes() -> None:
+    for option in re.findall(r"^  (--[a-z-]+)", launch.HELP, re.MULTILINE):
+        words = [option, "9"] if option in ("--port", "--proxy-arg") else [option]
+        assert launch.parse(words).command == ()
+    assert "`--no-ca`" in README
+
+
+def test_the_hosts_that_are_said_to_be_intercepted_are() -> None:
+    paragraph = README.split("### What is intercepted")[1].split("##")[0]
+    for host in hosts.PROVIDERS:
+        assert f"`{host.name}`" in paragraph
+
+
+def test_the_port_is_the_one_it_listens_on() -> None:
+    assert f"on {mitm.LOOPBACK}:{mitm.PORT}" in README
+
+
+def test_every_file_a_document_leads_to_is_there() -> None:
+    for document, folder in ((README, ROOT), (CERTIFICATES, ROOT / "certs")):
+        for target in re.findall(r"\]\(([^)#]+)\)", document):
+            assert (folder / target).exists(), target
+
+
+def test_the_page_on_certificates_names_the_files_and_variables_of_the_code() -> None:
+    authority = certificate.Authority(Path("/certs"))
+    written = {path.name for path in (authority.key, authority.certificate, authority.bundle, authority.roots)}
+    assert {row[0].strip("`") for row in table(CERTIFICATES, "File")} == written | {"mitmproxy-dhparam.pem"}
+    variables = {row[1].strip("`"): IN_CODE.findall(row[2])[0] for row in table(CERTIFICATES, "Client")}
+    assert variables == {name: Path(value).name for name, value in trust.variables(authority, {}).items()}
+
+
+def test_each_target_of_the_makefile_that_is_named_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("style", "types", "imports", "tests", "pins"):
+        assert f"\n{target}:" in makefile
+    assert "`style types imports tests`" in README
+    assert "all: style types imports tests" in makefile
