@@ -14,7 +14,7 @@ class Trim(msgspec.Struct, frozen=True, tag="trim"):
 
 
 class FailOpen(msgspec.Struct, frozen=True, tag="fail_open"):
-    """A rewrite raised; V4 of the design decided what went out instead."""
+    """A rewrite raised: the view committed before went out, or the request as it came where there was none."""
 
     location: str
     """`<file>:<line>`, file name only."""
