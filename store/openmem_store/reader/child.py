@@ -9,15 +9,22 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
 import msgspec
 from anyio.abc import Process
 
+from openmem_store.reader import sandbox
+from openmem_store.reader.answers import RefusedError
+
 _BOOT = "import importlib, sys; sys.path.extend(sys.argv[2:]); importlib.import_module(sys.argv[1]).main()"
 
 _NEEDED = ("openmem_store", "apsw", "msgspec", "regress")
+
+START_SECONDS = 10.0
+"""Patience with a child that starts: about 0.1 s are usual."""
 
 _KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """What an interpreter may need to start; nothing else of our environment concerns a child."""
@@ -35,46 +42,50 @@ class Outcome(msgspec.Struct, frozen=True):
 async def run(module: str, job: bytes, *, seconds: float) -> Outcome:
     """Run `module.main()` in a child with `job` on its stdin, and return its newest report.
 
-    Ends the child in every case: after `seconds`, when this call is cancelled, and when it fails.
+    `seconds` count from when the child is ready, so that a busy machine takes nothing from the work.
+    Ends the child in every case: when time is up, when this call is cancelled, and when it fails.
+    Raises RefusedError when it does not start.
     """
-    command = [sys.executable, "-I", "-S", "-c", _BOOT, module, *_paths()]
+    command = [sys.executable, "-I", "-S", "-c", _BOOT, module, *import_roots()]
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
-    reports = _Reports()
-    with anyio.move_on_after(seconds) as clock:
-        process = await anyio.open_process(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-        )
-        try:
-            await _converse(process, job, reports)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _end(process)
-    return Outcome(reports.newest, clock.cancelled_caught)
+    process = await anyio.open_process(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
+    report: bytes | None = None
+    try:
+        lines = _lines(process)
+        first = b""
+        with anyio.move_on_after(START_SECONDS):
+            await _send(process, job)
+            first = await anext(lines, b"")
+        if first != sandbox.READY:
+            raise RefusedError("the process that does this work did not start; try again")
+        with anyio.move_on_after(seconds) as clock:
+            async for line in lines:
+                report = line
+            await process.wait()
+        return Outcome(report, clock.cancelled_caught)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process)
 
 
-class _Reports:
-    """Keep the newest whole line of a stream that may stop anywhere."""
-
-    def __init__(self) -> None:
-        self.newest: bytes | None = None
-        self._rest = b""
-
-    def feed(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if lines:
-            self.newest = lines[-1]
-
-
-async def _converse(process: Process, job: bytes, reports: _Reports) -> None:
-    assert process.stdin is not None
+async def _lines(process: Process) -> AsyncGenerator[bytes]:
+    """Yield the whole lines of a child's stdout, which may stop anywhere."""
     assert process.stdout is not None
+    rest = b""
+    async for chunk in process.stdout:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+async def _send(process: Process, job: bytes) -> None:
+    assert process.stdin is not None
     # A child that dies before it has read its job breaks the pipe; that it said nothing tells the caller.
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.send(job)
         await process.stdin.aclose()
-    async for chunk in process.stdout:
-        reports.feed(chunk)
-    await process.wait()
 
 
 async def _end(process: Process) -> None:
@@ -83,7 +94,7 @@ async def _end(process: Process) -> None:
     await process.aclose()
 
 
-def _paths() -> list[str]:
+def import_roots() -> list[str]:
     """Return the import roots a child needs: it starts without site packages, to start fast."""
     roots: dict[str, None] = {}
     for name in _NEEDED:

@@ -6,7 +6,7 @@ line makes the expression backtrack without end, what was counted before it stil
 
 import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from typing import cast
 
 import apsw
@@ -61,48 +61,64 @@ class Report(msgspec.Struct):
 def main() -> None:
     """Read a job from stdin and report on stdout."""
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
-    expression = regress.Regex(job.pattern, FLAGS)
+    sandbox.ready()
     connections = {sid: connect(source) for sid, source in job.sources.items()}
     sandbox.confine()
-    report = Report()
-    clock = _Clock()
-    lines = Counter[str]()
+    scan = _Scan(job)
     for sid, connection in connections.items():
+        scan.session(sid, connection)
+    scan.tell()
+
+
+class _Scan:
+    """One scan over several sessions, and what it found so far."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._expression = regress.Regex(job.pattern, FLAGS)
+        self._crosses = crosses_lines(job.pattern)
+        self._report = Report()
+        self._told = time.monotonic()
+
+    def session(self, sid: str, connection: apsw.Connection) -> None:
+        """Scan one session, newest row first."""
         try:
-            _scan(sid, connection, expression, job, report, lines, clock)
+            rows = scope.load(connection, self._job.scope)
+            self._report.echoes += rows.echo_count
+            for seq in sorted(rows.allowed, reverse=True):
+                text = cast("str", connection.execute(_TEXT, (seq,)).get)
+                self._row(sid, rows, seq, text)
+                if time.monotonic() - self._told >= REPORT_SECONDS:
+                    self.tell()
         except (apsw.Error, UnicodeDecodeError) as error:
-            report.unreadable[sid] = type(error).__name__
-    report.lines = dict(lines)
-    _tell(report)
+            self._report.unreadable[sid] = type(error).__name__
+
+    def tell(self) -> None:
+        """Report what was found so far."""
+        sandbox.report(msgspec.json.encode(self._report))
+        self._told = time.monotonic()
+
+    def _row(self, sid: str, rows: scope.Rows, seq: int, text: str) -> None:
+        report = self._report
+        skipped = rows.echoes.lines.get(seq, frozenset[int]())
+        count, spans = matching_lines(self._expression, text, skipped)
+        # A match across lines of a row that holds an answer of ours may be in that answer.
+        across = self._crosses and not skipped and not count
+        if not count and not (across and self._expression.find(text) is not None):
+            return
+        report.rows += 1
+        if count:
+            heading = rows.heading(seq)
+            report.lines[heading] = report.lines.get(heading, 0) + count
+        if len(report.matches) < self._job.limit:
+            report.matches.append(Match(sid, seq, count, spans))
 
 
-def _scan(
-    sid: str,
-    connection: apsw.Connection,
-    expression: regress.Regex,
-    job: Job,
-    report: Report,
-    lines: Counter[str],
-    clock: "_Clock",
-) -> None:
-    rows = scope.load(connection, job.scope)
-    report.echoes += rows.echo_count
-    crosses = _crosses_lines(job.pattern)
-    for seq in sorted(rows.allowed, reverse=True):
-        text = cast("str", connection.execute("SELECT text FROM main.messages WHERE seq = ?", (seq,)).get)
-        count, spans = _lines(expression, text, rows.echoes.lines.get(seq, frozenset()))
-        if count or (crosses and expression.find(text) is not None):
-            report.rows += 1
-            if count:
-                lines[rows.heading(seq)] += count
-            if len(report.matches) < job.limit:
-                report.matches.append(Match(sid, seq, count, spans))
-        if clock.due():
-            report.lines = dict(lines)
-            _tell(report)
+_TEXT = "SELECT text FROM main.messages WHERE seq = ?"
 
 
-def _lines(expression: regress.Regex, text: str, skipped: frozenset[int]) -> tuple[int, list[excerpts.Span]]:
+def matching_lines(expression: regress.Regex, text: str, skipped: frozenset[int]) -> tuple[int, list[excerpts.Span]]:
+    """Return how many lines of a text match, and the last of them. Lines in `skipped` are none."""
     count = 0
     last: deque[tuple[int, str, slice]] = deque(maxlen=excerpts.MOST_LINES)
     find = expression.find
@@ -121,25 +137,6 @@ def _span(number: int, line: str, where: slice) -> excerpts.Span:
     return number, start, start + len(encoded[where.start : where.stop].decode(errors="ignore"))
 
 
-def _crosses_lines(pattern: str) -> bool:
+def crosses_lines(pattern: str) -> bool:
     """Tell whether a pattern may match across lines, so that a row can match although none of its lines does."""
     return any(part in pattern for part in ("\\n", "\\s", "[^", "\\W", "\\D", "\\S"))
-
-
-class _Clock:
-    """Tell when the next report is due."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def due(self) -> bool:
-        now = time.monotonic()
-        if now - self._last < REPORT_SECONDS:
-            return False
-        self._last = now
-        return True
-
-
-def _tell(report: Report) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-    sys.stdout.buffer.flush()

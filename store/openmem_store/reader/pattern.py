@@ -20,7 +20,7 @@ MOST_CHARACTERS = 200
 """Of one pattern."""
 
 SECONDS = 1.0
-"""Wall time of one scan over all its sessions, the start of its process included."""
+"""Wall time of one scan over all its sessions."""
 
 
 def check(pattern: str) -> None:

@@ -63,17 +63,32 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
 
 
+def main() -> None:
+    """Read a job from stdin and report its table on stdout."""
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
+    sandbox.ready()
+    sandbox.report(msgspec.json.encode(run(job)))
+
+
 def run(job: Job) -> Table:
-    """Execute the job's statement under every lock, and return at most `MOST_ROWS` rows."""
+    """Execute the job's statement under every lock, and return at most `MOST_ROWS` rows.
+
+    Confines the whole process: only for a child.
+    """
     try:
         connection = connect(job.source)
         echoes.prepare(connection)
     except apsw.Error as error:
         return Table(error=f"the session database cannot be read ({type(error).__name__})")
     sandbox.confine()
-    _lock(connection)
+    lock(connection)
+    return execute(connection, job)
+
+
+def execute(connection: apsw.Connection, job: Job) -> Table:
+    """Run a statement on a locked connection, and say in words what fails."""
     try:
-        return _execute(connection, job.sql)
+        return _rows(connection, job.sql)
     except apsw.Error as error:
         return Table(error=_cause(error, job))
     except UnicodeDecodeError:
@@ -84,14 +99,8 @@ def run(job: Job) -> Table:
         return Table(error="the statement holds a NUL character or another character that SQL cannot carry")
 
 
-def main() -> None:
-    """Read a job from stdin and report its table on stdout."""
-    table = run(msgspec.json.decode(sys.stdin.buffer.read(), type=Job))
-    sys.stdout.buffer.write(msgspec.json.encode(table) + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def _lock(connection: apsw.Connection) -> None:
+def lock(connection: apsw.Connection) -> None:
+    """Take every right from a connection but reading, and bound the size of everything it handles."""
     for limit, most in LIMITS.items():
         connection.limit(limit, most)
     for setting, value in (
@@ -126,7 +135,7 @@ def _harmless(function: str) -> bool:
     return not function.lower().startswith(_REFUSED_FUNCTIONS)
 
 
-def _execute(connection: apsw.Connection, sql: str) -> Table:
+def _rows(connection: apsw.Connection, sql: str) -> Table:
     rows: list[list[str | int | float | None]] = []
     truncated = False
     columns: list[str] = []

@@ -1,4 +1,4 @@
-"""Own what a child process may use before it touches anything that a model wrote.
+"""Own the child's side: what it may use before it touches anything that a model wrote, and how it reports.
 
 Two things can only be stopped by ending the process: a scalar SQL function that never yields to
 SQLite's interrupt, and a regular expression that backtracks without end. So both run in a child.
@@ -6,6 +6,7 @@ SQLite's interrupt, and a regular expression that backtracks without end. So bot
 
 import contextlib
 import resource
+import sys
 
 MEMORY_BYTES = 512 << 20
 """Address space: Python, SQLite and the longest row fit several times."""
@@ -15,6 +16,9 @@ CPU_SECONDS = 4
 
 FILE_BYTES = 1 << 20
 """Not 0: SQLite must be able to make a `-shm` file."""
+
+READY = b"ready"
+"""A child's first line: the parent's clock starts."""
 
 _LIMITS = {
     resource.RLIMIT_AS: MEMORY_BYTES,
@@ -31,3 +35,14 @@ def confine() -> None:
         # A system may refuse one of them (macOS has no address-space limit); the parent's clock still holds.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(limit, (most, most))
+
+
+def ready() -> None:
+    """Tell the parent that the work begins now."""
+    report(READY)
+
+
+def report(line: bytes) -> None:
+    """Report one line to the parent."""
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()

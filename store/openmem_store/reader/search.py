@@ -88,7 +88,7 @@ def _one(connection: apsw.Connection, sid: str, query: str, request: Request) ->
 
 def _apart(connection: apsw.Connection, found: words.Found, rows: scope.Rows) -> words.Found:
     """Leave out rows that hold a word only inside one of our answers."""
-    doubtful = found.seqs & rows.echoes.lines.keys()
+    doubtful = found.seqs.intersection(rows.echoes.lines)
     if not doubtful:
         return found
     sure = words.line_counts(connection, [words.Found(found.word, doubtful, found.scanned)]).keys()

@@ -12,7 +12,7 @@ from openmem_store.reader.answers import RefusedError, weight
 from openmem_store.reader.runner import Table
 
 SECONDS = 2.0
-"""Wall time of one statement, the start of its process included."""
+"""Wall time of one statement."""
 
 MOST_CHARACTERS = 30_000
 """Of the whole table as JSON."""

@@ -92,7 +92,7 @@ def line_counts(connection: apsw.Connection, found: Sequence[Found]) -> dict[int
     """Return how many lines of each row hold every word, our own answers left out."""
     if not found:
         return {}
-    seqs = sorted(frozenset[int].intersection(*(each.seqs for each in found)))
+    seqs = sorted(found[0].seqs.intersection(*(each.seqs for each in found)))
     if not seqs:
         return {}
     phrases = [each.word.phrase for each in found if not each.scanned]

@@ -37,7 +37,7 @@ def store(
     """Store one conversation, rows `dropped` out of context, and return its database."""
     writer = SessionWriter(layout.database(sid), version=VERSION)
     try:
-        cut = max(dropped) + 1 if dropped else None
+        cut = max(dropped) + 1 if dropped and max(dropped) + 1 < len(drafts) else None
         writer.sync(chain(drafts), dropped=dropped, cut=cut, owned=0, blobs=blobs or {}, at=AT)
     finally:
         writer.close()
