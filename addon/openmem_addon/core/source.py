@@ -28,7 +28,7 @@ _TEXT_ESCAPE = re.compile(
 )
 
 
-class NotSplicable(ValueError):  # noqa: N818  # says what the text is, as KeyError's kin do
+class NotSplicable(ValueError):
     """The text is not a JSON object or array that can be taken apart without loss."""
 
 
