@@ -64,9 +64,11 @@ bootstrap_uv() {
   for candidate in "$@" python3 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3; do
     "$candidate" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || continue
     rm -rf "$TOOLS/uv"
-    "$candidate" -m venv "$TOOLS/uv" && "$TOOLS/uv/bin/python" -m pip install -q 'uv>=0.5,<1' && return
-    say "uv could not be installed with $candidate"
+    "$candidate" -m venv "$TOOLS/uv" || continue
+    "$TOOLS/uv/bin/python" -m pip install -q --disable-pip-version-check 'uv>=0.5,<1' && return
+    break # the index did not give it to this one, nor will it to another
   done
+  say "uv could not be installed; going on without it"
   return 1
 }
 
@@ -108,7 +110,8 @@ install() { # install FILE [uv arguments]: pins first, so that nothing but them 
   if [ -n "$UV" ]; then
     UV_PYTHON_DOWNLOADS=never "$UV" pip install -q --python "$PYTHON" --compile-bytecode -r "$pins"
   else
-    "$PYTHON" -m pip install -q -r "$pins"
+    "$PYTHON" -m pip --version >/dev/null 2>&1 || "$PYTHON" -m ensurepip >/dev/null # uv makes environments without pip
+    "$PYTHON" -m pip install -q --disable-pip-version-check -r "$pins"
   fi || die "installing $(basename "$pins") failed (the reason is above): it needs the Python package index, or a mirror named in the settings of uv or pip"
 }
 
@@ -132,7 +135,7 @@ set_up() {
   if [ -n "$UV" ]; then
     "$UV" pip install -q --python "$PYTHON" --no-deps -e .
   else
-    "$PYTHON" -m pip install -q --no-deps -e .
+    "$PYTHON" -m pip install -q --disable-pip-version-check --no-deps -e .
   fi || die "installing the project itself failed (the reason is above)"
   printf '%s' "$CURRENT" >"$STAMP"
   say "set up"
