@@ -3,8 +3,8 @@
 import pytest
 
 from fixtures.provider import scenario
-from fixtures.provider.scenario import Asked, Call, Place, Step
-from tests.provider.bodies import HEADERS, assistant, body, result, use, user
+from fixtures.provider.scenario import Asked, Call, Place, Said, Step
+from tests.provider.bodies import assistant, body, result, use, user
 
 
 def call(step, position=0):
@@ -75,20 +75,36 @@ def test_a_wrong_file_of_scripts_is_named(tmp_path, content):
         scenario.load(file)
 
 
-def test_a_title_request_gets_json_of_its_schema():
+def test_a_history_of_any_wire_leads_to_its_place():
+    """The ids of both kinds carry the step."""
+    history = [
+        Said("user", "SCENARIO:build"),
+        Said("model", calls=(scenario.call_id(4, 0, "0" * 16, stem="call_"),)),
+        Said("model"),
+    ]
+    assert scenario.follow(history) == Place("build", 6)
+    assert scenario.follow([Said("model"), Said("user", "hello")]) is None
+
+
+def test_a_request_for_json_gets_the_smallest_value_of_its_schema():
     schema = {"type": "object", "properties": {"title": {"type": "string"}, "new": {"type": "boolean"}}}
-    request = body(START, output_config={"format": {"type": "json_schema", "schema": schema}})
-    assert scenario.side(request, HEADERS, Place("build", 0)) == Step(text='{"title":"A plain title","new":false}')
+    step = scenario.side(Place("build", 0), schema=schema)
+    assert step == Step(text='{"title":"A plain title","new":false}')
 
 
 def test_a_compaction_gets_a_summary_that_carries_the_script_on():
-    headers = {"x-claude-code-request-class": "compaction"}
-    step = scenario.side(body(START), headers, Place("build", 4))
+    step = scenario.side(Place("build", 4), compacting=True)
     assert step is not None
     assert scenario.locate(body(user(step.text))) == Place("build", 4)
 
 
 def test_a_probe_and_a_request_outside_any_script_get_a_short_text():
-    assert scenario.side(body(user("x"), max_tokens=1), HEADERS, None) == Step(text="#")
-    assert scenario.side(body(user("x")), HEADERS, None) == Step(text="Understood.")
-    assert scenario.side(body(START), HEADERS, Place("build", 0)) is None
+    assert scenario.side(None, probing=True) == Step(text="#")
+    assert scenario.side(None) == Step(text="Understood.")
+    assert scenario.side(Place("build", 0)) is None
+
+
+def test_a_call_has_a_form_for_wires_without_namespaces_and_custom_tools():
+    assert Call("search", {"q": "a"}).flat_name == "search"
+    call = Call("search", custom="plain text", namespace="notes")
+    assert (call.flat_name, call.arguments) == ("notes__search", {"input": "plain text"})

@@ -1,5 +1,6 @@
 """The provider over HTTP and HTTPS, in this process and as one of its own."""
 
+import gzip
 import json
 import signal
 import ssl
@@ -24,6 +25,7 @@ SCRIPTS = {
     ),
     "shaky": (Step(error=Failure(times=2), text="At last."),),
     "cut": (Step(text="words " * 200, cut_after=4),),
+    "breaks": (Step(error=Failure(after=4, message="Too busy"), text="words " * 200),),
 }
 START = body(user("Work. SCENARIO:build"), system=[text("word " * 1_500, cache_control={"type": "ephemeral"})])
 
@@ -141,6 +143,31 @@ def test_a_scripted_error_stops_after_its_times(client):
 def test_a_scripted_cut_breaks_the_stream(client):
     with pytest.raises(httpx.RemoteProtocolError):
         client.post("/v1/messages", json=body(user("SCENARIO:cut"), stream=True))
+
+
+def test_a_scripted_error_may_come_inside_the_stream(client, provider):
+    seen = events(client.post("/v1/messages", json=body(user("SCENARIO:breaks"), stream=True)))
+    assert len(seen) == 5
+    assert seen[-1] == {"type": "error", "error": {"type": "overloaded_error", "message": "Too busy"}}
+    assert (provider.exchanges[0].status, provider.exchanges[0].error) == (200, "Too busy")
+    assert client.post("/v1/messages", json=body(user("SCENARIO:breaks"))).status_code == 200
+
+
+def test_without_a_stream_the_same_error_is_a_status(client):
+    answer = client.post("/v1/messages", json=body(user("SCENARIO:breaks")))
+    assert (answer.status_code, answer.json()["error"]["message"]) == (529, "Too busy")
+
+
+def test_a_compressed_body_is_read_and_one_that_only_says_so_is_refused(client, provider):
+    plain = json.dumps(START).encode()
+    gzipped = {"content-encoding": "gzip"}
+    assert client.post("/v1/messages", content=gzip.compress(plain), headers=gzipped).status_code == 200
+    assert provider.exchanges[0].body == START
+    assert client.post("/v1/messages", content=plain, headers=gzipped).status_code == 400
+
+
+def test_any_prefix_serves(client):
+    assert client.post("/api/v1/messages", json=START).status_code == 200
 
 
 def test_an_unknown_script_is_named(client):

@@ -100,3 +100,14 @@ def test_a_script_may_replace_counts():
 
 def test_an_event_is_one_line_of_json_in_utf_8():
     assert stream.encode({"type": "ping", "x": "é"}) == 'event: ping\ndata: {"type":"ping","x":"é"}\n\n'.encode()
+
+
+def test_an_answer_may_run_into_its_limit():
+    message = composed(body(user("go")), Step(text="x", stop="length")).message
+    assert message["stop_reason"] == "max_tokens"
+
+
+def test_a_call_of_a_custom_tool_in_a_namespace_is_a_plain_call_here():
+    step = Step(tools=(Call("search", custom="plain text", namespace="notes"),))
+    call = composed(body(user("go")), step).message["content"][-1]
+    assert (call["name"], call["input"]) == ("notes__search", {"input": "plain text"})
