@@ -21,9 +21,9 @@ def test_the_client_gets_nothing_of_the_callers_environment_but_the_path(monkeyp
 
 
 def test_machine_paths_are_replaced_in_both_of_the_clients_spellings():
-    paths = Place(Path("/scratch/a")).paths()
-    assert paths["/scratch/a/project"] == "/home/user/project"
-    assert paths["-scratch-a-project"] == "-home-user-project"
+    paths = Place(Path("/scratch/a_b")).paths()
+    assert paths["/scratch/a_b/project"] == "/home/user/project"
+    assert paths["-scratch-a-b-project"] == "-home-user-project"
 
 
 def test_a_client_that_fails_is_an_error_and_leaves_no_process(tmp_path):

@@ -76,6 +76,12 @@ def test_an_id_is_the_same_everywhere_and_two_are_two(neutral):
     assert json.loads(made) == {"device_id": "1".rjust(64, "0"), "session_id": second}
 
 
+def test_an_id_is_replaced_everywhere_in_the_text_that_first_shows_it(neutral):
+    line = "Runs with ID: bwgv0be0z, see tasks/bwgv0be0z.output"
+    assert neutral.text(line) == neutral.text(line)
+    assert neutral.header("x", "bwgv0be0z") == "b00000001"
+
+
 def test_what_is_learned_from_an_answer_is_replaced_where_the_client_sends_it_back(neutral):
     neutral.learn("toolu_raw", "toolu_new")
     neutral.learn("sigraw", "signew")
