@@ -18,11 +18,12 @@ from openmem_store.queue import WriteQueue
 from openmem_store.version import code_hash
 
 from . import hosts
+from .booking import Ticket
 from .core import adapter
 from .core.adapter import Route
 from .core.usage import Tap
 from .failopen import failure, to_stderr
-from .session import Inbound, Sessions, Ticket
+from .session import Inbound, Sessions
 
 HEALTH_HOST = "openmem.local"
 """A host that is none: a request for it through a regular proxy asks the proxy itself."""
@@ -54,6 +55,7 @@ class OpenMem:
         self._requests = 0
         self._sessions: Sessions | None = None
         self._hosts: tuple[hosts.Host, ...] = ()
+        self._root = ""
         self._queue: WriteQueue | None = None
         self._pools: list[ThreadPoolExecutor] = []
 
@@ -66,6 +68,7 @@ class OpenMem:
             to_stderr(f"openmem-context: {warning}")
         values = loaded.settings
         self._hosts = (*hosts.PROVIDERS, *map(hosts.parse, values.provider_hosts))
+        self._root = str(values.root)
         layout = Layout(values.root)
         layout.prepare()
         self._queue = WriteQueue(layout, version=f"proxy:{code_hash()}", log=to_stderr)
@@ -171,12 +174,12 @@ class OpenMem:
             return
         del self._flights[flow_id]
         if self._sessions is not None and flight.ticket is not None:
-            self._sessions.answered(flight.ticket, flight.tap.result())
+            self._sessions.booking.answered(flight.ticket, flight.tap.result())
 
     def _refused(self, flow_id: str) -> None:
         flight = self._flights.pop(flow_id, None)
         if flight is not None and flight.ticket is not None and self._sessions is not None:
-            self._sessions.refused(flight.ticket)
+            self._sessions.booking.refused(flight.ticket)
 
     # --- health -----------------------------------------------------------------------------------------------------
 
@@ -189,6 +192,7 @@ class OpenMem:
             "service": "openmem-context",
             "version": code_hash(),
             "pid": os.getpid(),
+            "root": self._root,
             "requests": self._requests,
             "fail_opens": self._sessions.fail_opens if self._sessions else 0,
         }

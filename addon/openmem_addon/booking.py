@@ -1,0 +1,81 @@
+"""Own what becomes of a forwarded request: its answer is booked on a ticket, once, as usage and as calibration."""
+
+import msgspec
+from openmem_store.events import Usage as UsageEvent
+from openmem_store.rows import chain
+
+from .core import tokens
+from .core.usage import Usage
+from .core.view import Sample, Sent, Tail
+from .storage import Session, Storage
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    """What the answer to a forwarded request is booked on."""
+
+    session: Session
+    key: str | None
+    """Thread; None for a request that moves no state."""
+    model: str | None
+    root: str | None
+    trimmed: int
+    cache_marks: tuple[str, ...] | None
+    chars: int
+    media: int
+    before: Sent | None
+    """What the thread's state said was sent before this request, to return to when it is refused."""
+    kept: Tail | None = None
+    """Where the request's rows end, if the provider keeps its response to be continued."""
+
+
+class Booking:
+    """Books answers; runs on the event loop and waits for nothing."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def refused(self, ticket: Ticket) -> None:
+        """Take back what the state says was sent: the provider did not accept it."""
+        state = ticket.session.state
+        if ticket.key is not None and ticket.key in state.threads:
+            state.threads[ticket.key] = msgspec.structs.replace(state.threads[ticket.key], sent=ticket.before)
+        self._landed(ticket)
+
+    def answered(self, ticket: Ticket, usage: Usage) -> None:
+        """Book an accepted request's usage, once, and calibrate the next estimate by it."""
+        session = ticket.session
+        prompt = usage.prompt()
+        if ticket.key is not None and ticket.key in session.state.threads and prompt:
+            if prompt > tokens.MOST_CREDIBLE:
+                self._storage.tell(
+                    session, f"a reported prompt of {prompt} tokens is not credible and calibrates nothing"
+                )
+            else:
+                sample = Sample(prompt, ticket.chars, ticket.media)
+                session.state.calibrate(ticket.key, ticket.model, sample)
+        if ticket.kept is not None and usage.response_id is not None:
+            rows = chain(usage.output, previous=ticket.kept.fingerprint, thread=ticket.root or "")
+            last = rows[-1].fingerprint if rows else ticket.kept.fingerprint
+            session.state.keep_tail(usage.response_id, Tail(ticket.kept.key, last))
+        if session.owner:
+            marks = ticket.cache_marks
+            event = UsageEvent(
+                model=ticket.model,
+                thread_root=ticket.root,
+                trimmed=ticket.trimmed,
+                input_tokens=usage.input_tokens,
+                cache_read_tokens=usage.cache_read_tokens,
+                cache_creation_tokens=usage.cache_creation_tokens,
+                output_tokens=usage.output_tokens,
+                breakpoints=None if marks is None else len(marks),
+                breakpoint_at=",".join(marks) if marks else None,
+            )
+            self._storage.record(session, event)
+        self._landed(ticket)
+
+    def _landed(self, ticket: Ticket) -> None:
+        """End a request's flight and keep what its answer changed."""
+        session = ticket.session
+        session.flights -= 1
+        if (ticket.key is not None or ticket.kept is not None) and session.owner:
+            self._storage.write_state(session)

@@ -1,0 +1,202 @@
+"""Own one session's way to disk: who may write it, its state file, its rows and events, and failures behind a request.
+
+Nothing here decides what a model is shown.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from datetime import UTC, datetime
+from functools import partial
+
+from openmem_store import blobs
+from openmem_store.events import Event
+from openmem_store.layout import Layout
+from openmem_store.queue import WriteQueue
+from openmem_store.rows import Row
+from openmem_store.writer import SessionWriter, WriterBusy
+
+from . import trimstate
+from .core.rewrite import Rewrite
+from .core.view import Thread
+from .failopen import Log, failure
+from .trimstate import Elsewhere, TrimState
+
+
+class Session:
+    """One session's state, held by the event loop."""
+
+    def __init__(self, sid: str) -> None:
+        self.sid = sid
+        self.lock = asyncio.Lock()
+        self.state = TrimState()
+        self.loaded = False
+        self.owner = False
+        """We hold the session's writer lock; without it the committed view is rendered and nothing written."""
+        self.compacting: set[str] = set()
+        """Lanes whose client asked for a summary of its own: the next new thread replaces the old one."""
+        self.told: set[str] = set()
+        """Warnings given, each once."""
+        self.flights = 0
+        """Requests under way or unanswered."""
+
+
+class Storage:
+    """The disk, as the event loop uses it: what waits is awaited, what need not is watched."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        queue: WriteQueue,
+        *,
+        disk: Executor,
+        log: Log,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        """`disk` must have one thread: it keeps the writes of a state file in order."""
+        self._layout = layout
+        self._queue = queue
+        self._disk = disk
+        self._log = log
+        self._now = now or partial(datetime.now, UTC)
+        self._elsewhere = Elsewhere(layout)
+
+    async def prepare(self, session: Session) -> None:
+        """Become the session's writer if nobody is, and read its state; without the lock, read it each time."""
+        if not session.owner:
+            try:
+                await asyncio.wrap_future(self._queue.call(session.sid, _nothing))
+            except WriterBusy:
+                self.tell(session, "another proxy writes it: its view is rendered here, nothing is stored")
+            else:
+                session.owner = True
+                session.loaded = False
+        if not session.loaded:
+            session.state = await self._on_disk(self._read_state, session.sid)
+            session.loaded = session.owner
+
+    def _read_state(self, sid: str) -> TrimState:
+        try:
+            return trimstate.read(self._layout, sid)
+        except ValueError as error:
+            self._log(f"{failure(error)}; the trim state is set aside and begun anew")
+            trimstate.set_aside(self._layout, sid)
+            return TrimState()
+
+    async def forced(self, session: Session) -> bool:
+        """Return whether a person asked for a trim of this session now."""
+        return await self._on_disk(self._layout.force(session.sid).exists)
+
+    def consume_force(self, session: Session) -> None:
+        """Take the flag away: its trim was planned."""
+        self._watch(session, self._disk.submit(self._layout.force(session.sid).unlink, missing_ok=True))
+
+    async def changed_elsewhere(self, session: Session) -> list[tuple[str, str, Thread]]:
+        """Return session id, key and thread of every changed thread of the other sessions."""
+        return await self._on_disk(self._elsewhere.threads, besides=session.sid)
+
+    async def stored_elsewhere(self, session: Session, rows: tuple[Row, ...]) -> int:
+        """Return how many of a new thread's first rows another lane stored: their flags are that lane's."""
+        if not session.state.threads or not session.owner:
+            return 0
+        return await asyncio.wrap_future(self._queue.call(session.sid, lambda writer: writer.leading_known(rows)))
+
+    async def commit(self, session: Session, result: Rewrite, thread: Thread) -> None:
+        """Store what leaves the prompt, before it does. Raises what the store raises."""
+        for text in result.blobs.values():
+            await self._on_disk(blobs.write, self._layout, text)
+        await asyncio.wrap_future(self._sync(session, result, thread))
+
+    async def save(self, session: Session, key: str, thread: Thread, *, must: bool, wait: bool) -> None:
+        """Publish a thread's new state and write it. Raises OSError only where it `must` be on disk.
+
+        `wait` False is for a disk that has just failed: the write follows when it can.
+        """
+        if not session.owner:
+            return
+        state = session.state
+        previous = state.threads.get(key)
+        state.publish(key, thread)
+        if not wait:
+            self.write_state(session)
+            return
+        try:
+            await self._on_disk(trimstate.write, self._layout, session.sid, state.encoded())
+        except OSError as error:
+            if must:
+                state.restore(key, previous)
+                raise
+            self.tell(session, f"the trim state cannot be written ({type(error).__name__}) and is kept in memory")
+        except BaseException:
+            state.restore(key, previous)
+            raise
+
+    def follow(self, session: Session, result: Rewrite, thread: Thread, *, replaced: str | None = None) -> None:
+        """Hand what is not yet stored of a request to the write-behind queue.
+
+        `replaced` is the root of a thread that its client compacted into this one.
+        """
+        if not session.owner:
+            return
+        if not result.depends_on_store:
+            self._watch(session, self._sync(session, result, thread))
+        if replaced is not None:
+            self._watch(session, self._queue.call(session.sid, partial(_retire, thread=replaced, at=self._at())))
+        if result.trim is not None:
+            self.record(session, result.trim)
+
+    def _sync(self, session: Session, result: Rewrite, thread: Thread) -> Future[None]:
+        job = partial(
+            SessionWriter.sync,
+            rows=result.rows,
+            dropped=result.dropped,
+            cut=result.cut_row,
+            owned=thread.owned,
+            blobs=result.blob_ids,
+            at=self._at(),
+        )
+        return self._queue.call(session.sid, job, size=sum(len(row.text) for row in result.rows))
+
+    def record(self, session: Session, event: Event, *, quiet: bool = False) -> None:
+        """Append an event behind the request. `quiet` is for one about a failure that was logged already."""
+        future = self._queue.call(session.sid, partial(SessionWriter.record, event=event, at=self._at()))
+        if not quiet:
+            self._watch(session, future)
+
+    def write_state(self, session: Session) -> None:
+        """Write the state behind a request."""
+        future = self._disk.submit(trimstate.write, self._layout, session.sid, session.state.encoded())
+        self._watch(session, future)
+
+    def _watch(self, session: Session, future: Future[None]) -> None:
+        """Log a write that failed behind a request, once per kind of failure until one succeeds."""
+
+        def done(ended: Future[None]) -> None:
+            error = None if ended.cancelled() else ended.exception()
+            if error is None:
+                session.told.discard("write")
+            elif "write" not in session.told:
+                session.told.add("write")
+                self._log(str(failure(error)))
+
+        future.add_done_callback(done)
+
+    def tell(self, session: Session, line: str) -> None:
+        """Log a line about a session, once."""
+        if line not in session.told:
+            session.told.add(line)
+            self._log(f"openmem-context: session {session.sid}: {line}")
+
+    def _at(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    async def _on_disk[**P, T](self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, partial(function, *args, **kwargs))
+
+
+def _retire(writer: SessionWriter, *, thread: str, at: str) -> None:
+    writer.retire(thread, at=at)
+
+
+def _nothing(writer: SessionWriter) -> None:
+    """Take the session's writer lock, which opening its writer does."""
