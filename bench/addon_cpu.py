@@ -105,9 +105,8 @@ def measure(messages: int, size: int, repeats: int, folder: Path) -> None:
     }
     total = sum(steps.values()) - steps["floor"]
     shares = "  ".join(f"{name} {value:7.2f}" for name, value in steps.items())
-    print(
-        f"{messages:>6} messages {len(after) / 1e6:5.1f} MB   {shares}   all {total:7.2f} ms = {total / steps['floor']:5.1f} floors"
-    )
+    ratio = f"all {total:7.2f} ms = {total / steps['floor']:5.1f} floors"
+    print(f"{messages:>6} messages {len(after) / 1e6:5.1f} MB   {shares}   {ratio}")
     writer.close()
 
 
