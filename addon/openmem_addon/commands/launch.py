@@ -22,7 +22,7 @@ from openmem_store.layout import Layout
 from openmem_store.settings import Settings
 
 from openmem_addon.commands import certificate, checkout, environment, mitm, preferences, probe, trust
-from openmem_addon.commands.supervisor import Plan, StartError, Supervisor, python_command
+from openmem_addon.commands.supervisor import Plan, StartError, Supervisor, foreign, python_command
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
@@ -143,7 +143,7 @@ def prepare(options: Options, settings: Settings, environ: dict[str, str]) -> tu
     Raises ValueError for a setting that cannot be used, StartError for a port that cannot.
     """
     given = mitm.Arguments(options.proxy_arguments)
-    port, shared = _choose_port(options)
+    port, shared = _choose_port(options, str(settings.root))
     allowed = preferences.provider_hosts(settings)
     confdir = Path(given.last("confdir", str(checkout.CERTIFICATES)))
     authority = certificate.Authority(confdir)
@@ -173,6 +173,7 @@ def prepare(options: Options, settings: Settings, environ: dict[str, str]) -> tu
         host=mitm.LOOPBACK,
         port=port,
         version=version.code_hash(),
+        root=str(settings.root),
         log=settings.root / "logs" / f"proxy-{port}.log",
         reverse=options.no_ca or given.is_reverse,
         shared=shared,
@@ -191,7 +192,7 @@ def _upstream_mode(given: mitm.Arguments, environ: Mapping[str, str], port: int)
     return ["--mode", link.mode] if link.mode else []
 
 
-def _choose_port(options: Options) -> tuple[int, bool]:
+def _choose_port(options: Options, root: str) -> tuple[int, bool]:
     """Return the port and whether a proxy already there may be used.
 
     Without --port a port in foreign hands is no reason to fail: the agent gets a proxy of its own elsewhere.
@@ -200,11 +201,12 @@ def _choose_port(options: Options) -> tuple[int, bool]:
         return probe.free_port(mitm.LOOPBACK), False
     port = options.port or mitm.PORT
     answer = probe.health(mitm.LOOPBACK, port, reverse=options.no_ca)
-    if answer is not None and answer.version == version.code_hash() and not options.own_proxy:
-        return port, True
     if answer is None and probe.is_free(mitm.LOOPBACK, port):
         return port, not options.own_proxy
-    holder = f"a proxy of other code (process {answer.pid})" if answer else "another program"
+    holder = foreign(answer, version=version.code_hash(), root=root) if answer else "another program"
+    if holder is None and not options.own_proxy:
+        return port, True
+    holder = holder or "another proxy of this code"
     if options.port is not None:
         raise StartError(f"port {port} is taken by {holder}: choose another with --port, or use --own-proxy")
     _say(f"port {port} is taken by {holder}: this agent gets a proxy of its own")

@@ -104,6 +104,7 @@ def _plan(folder: Path, provider_port: int, environ: dict[str, str]) -> Plan:
         host=mitm.LOOPBACK,
         port=port,
         version=version.code_hash(),
+        root=str(folder / "context"),
         log=folder / "proxy.log",
         reverse=True,
         shared=False,

@@ -19,6 +19,8 @@ class Health(msgspec.Struct, frozen=True):
     version: str
     """Code hash of the running code, 12 hex."""
     pid: int
+    root: str | None = None
+    """Where it stores; None for a proxy that does not say."""
     fail_opens: int = 0
     """Since it started."""
     requests: int = 0

@@ -37,6 +37,8 @@ class Plan(msgspec.Struct, frozen=True):
     port: int
     version: str
     """Code hash of this checkout: a proxy of other code is not used."""
+    root: str
+    """Where this launcher's settings store: a proxy that stores elsewhere is not used."""
     log: Path
     """Where the started proxy writes; mode 600, begun anew past 1 MB."""
     reverse: bool = False
@@ -158,11 +160,8 @@ class Supervisor:
         answer = self._ask(timeout=2.0)
         if answer is None:
             return False
-        if answer.version != self._plan.version:
-            raise StartError(
-                f"the proxy on port {self._plan.port} (process {answer.pid}) runs other code than this checkout: "
-                "stop it, or use --own-proxy"
-            )
+        if stranger := foreign(answer, version=self._plan.version, root=self._plan.root):
+            raise StartError(f"port {self._plan.port} is taken by {stranger}: stop it, or use --own-proxy")
         return True
 
     def _ask(self, *, timeout: float) -> probe.Health | None:
@@ -173,6 +172,15 @@ class Supervisor:
         lines = self._plan.log.read_text(errors="replace").split("\n") if self._plan.log.is_file() else []
         last = next((line.strip() for line in reversed(lines) if line.strip()), "nothing was written")
         return f"{self._plan.log} ends with: {last[:300]}"
+
+
+def foreign(answer: probe.Health, *, version: str, root: str) -> str | None:
+    """Return what is wrong with a proxy of ours for this launcher, None when it can be used."""
+    if answer.version != version:
+        return f"a proxy of other code (process {answer.pid})"
+    if answer.root not in (None, root):
+        return f"a proxy that stores in {answer.root} (process {answer.pid})"
+    return None
 
 
 def _open_log(path: Path) -> BinaryIO:

@@ -9,15 +9,16 @@ from openmem_addon.commands import probe
 from openmem_addon.commands.supervisor import Plan
 
 VERSION = "0123456789ab"
+ROOT = "/store"
 
 _STAND_IN = """
 import http.server, json, os, pathlib, signal, sys, threading
-port, version, starts = int(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
+port, version, root, starts = int(sys.argv[1]), sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
 with starts.open("a") as file:
     file.write(f"{os.getpid()}\\n")
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        body = json.dumps({"service": "openmem-context", "version": version, "pid": os.getpid()}).encode()
+        body = json.dumps({"service": "openmem-context", "version": version, "pid": os.getpid(), "root": root}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -40,9 +41,17 @@ class StandIn:
         self._script.write_text(_STAND_IN)
         self._log = folder / "logs" / "proxy.log"
 
-    def plan(self, *, version: str = VERSION, shared: bool = True) -> Plan:
-        command = (sys.executable, str(self._script), str(self.port), version, str(self._starts))
-        return Plan(command=command, host="127.0.0.1", port=self.port, version=version, log=self._log, shared=shared)
+    def plan(self, *, version: str = VERSION, root: str = ROOT, shared: bool = True) -> Plan:
+        command = (sys.executable, str(self._script), str(self.port), version, root, str(self._starts))
+        return Plan(
+            command=command,
+            host="127.0.0.1",
+            port=self.port,
+            version=version,
+            root=root,
+            log=self._log,
+            shared=shared,
+        )
 
     def failing(self, word: str = "mitmdump: error: no such argument") -> Plan:
         """Return the plan of a proxy that ends at once with a line in its log."""
@@ -51,7 +60,7 @@ class StandIn:
             "-c",
             f"import sys; open({str(self._starts)!r}, 'a').write('0\\n'); sys.exit({word!r})",
         )
-        return Plan(command=command, host="127.0.0.1", port=self.port, version=VERSION, log=self._log)
+        return Plan(command=command, host="127.0.0.1", port=self.port, version=VERSION, root=ROOT, log=self._log)
 
     @property
     def started(self) -> list[int]:

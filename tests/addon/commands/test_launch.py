@@ -167,6 +167,19 @@ def test_a_proxy_of_this_code_on_the_port_is_used(settings: Settings, monkeypatc
     assert (plan.port, plan.shared) == (9, True)
 
 
+def test_a_proxy_that_stores_elsewhere_is_not_used(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two terminals with two state directories: what one agent says must not land in the other's store."""
+    answer = probe.Health("openmem-context", launch.version.code_hash(), 7, root="/elsewhere")
+    monkeypatch.setattr("openmem_addon.commands.probe.health", lambda *_, **__: answer)
+    plan, _ = launch.prepare(Options(()), settings, {})
+    assert not plan.shared
+    assert (
+        "is taken by a proxy that stores in /elsewhere (process 7): this agent gets a proxy" in capsys.readouterr().err
+    )
+
+
 # --- the agent's life -----------------------------------------------------------------------------------------------
 
 _DRIVER = """
@@ -174,7 +187,7 @@ import os, sys
 from pathlib import Path
 from openmem_addon.commands import launch
 from openmem_addon.commands.supervisor import Plan
-plan = Plan(command={command!r}, host={host!r}, port={port!r}, version={version!r}, log=Path({log!r}))
+plan = Plan(command={command!r}, host={host!r}, port={port!r}, version={version!r}, root={root!r}, log=Path({log!r}))
 sys.exit(launch.supervise(sys.argv[1:], os.environ, plan, tick=0.1))
 """
 
@@ -182,7 +195,7 @@ sys.exit(launch.supervise(sys.argv[1:], os.environ, plan, tick=0.1))
 def launched(plan: Plan, agent: str) -> subprocess.Popen[str]:
     """Start a launcher whose agent is a Python program, in a session of its own: there is no terminal."""
     driver = _DRIVER.format(
-        command=plan.command, host=plan.host, port=plan.port, version=plan.version, log=str(plan.log)
+        command=plan.command, host=plan.host, port=plan.port, version=plan.version, root=plan.root, log=str(plan.log)
     )
     return subprocess.Popen(
         [sys.executable, "-c", driver, sys.executable, "-c", agent],

@@ -36,7 +36,7 @@ def http(body: bytes, status: str = "200 OK") -> bytes:
 
 def test_a_proxy_of_ours_is_known_by_its_answer() -> None:
     with answering(http(json.dumps(GOOD).encode())) as (port, asked):
-        assert probe.health("127.0.0.1", port) == Health("openmem-context", "0123456789ab", 7, 1, 2)
+        assert probe.health("127.0.0.1", port) == Health("openmem-context", "0123456789ab", 7, fail_opens=1, requests=2)
     assert asked[0].startswith(b"GET http://openmem.local/health HTTP/1.1\r\n")
     assert b"\r\nHost: openmem.local\r\n" in asked[0]
 

@@ -115,10 +115,19 @@ def test_a_shared_proxy_that_ends_is_taken_over_on_its_port(stand_in: "StandIn")
     assert said == []
 
 
-def test_a_proxy_of_other_code_is_not_used(stand_in: "StandIn") -> None:
-    with supervising(stand_in.plan(version="ffffffffffff")) as (other, _):
-        other.begin()
-        with supervising(stand_in.plan()) as (supervisor, _), pytest.raises(StartError, match="runs other code"):
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        ({"version": "ffffffffffff"}, "a proxy of other code"),
+        ({"root": "/elsewhere"}, "a proxy that stores in /elsewhere"),
+    ],
+)
+def test_a_proxy_of_other_code_or_another_store_is_not_used(
+    stand_in: "StandIn", other: dict[str, str], line: str
+) -> None:
+    with supervising(stand_in.plan(**other)) as (running, _):
+        running.begin()
+        with supervising(stand_in.plan()) as (supervisor, _), pytest.raises(StartError, match=line):
             supervisor.begin()
 
 
