@@ -32,6 +32,8 @@ class _Source(msgspec.Struct):
     type: str = ""
     media_type: str = ""
     data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
 
 
 class _Block(msgspec.Struct):
@@ -310,7 +312,8 @@ def _described(block: _Block, raw: bytes) -> str:
     where = _SOURCE.decode(block.source) if _present(block.source) else _Source()
     if where.type == "text" and where.data is not None:
         return where.data
-    return described(block.type, where.media_type, where.data.encode() if where.data else without_mark(raw))
+    given = where.data or where.url or where.file_id
+    return described(block.type, where.media_type, given.encode() if given else without_mark(raw))
 
 
 def _media(block: _Block) -> int:

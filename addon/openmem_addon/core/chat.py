@@ -10,7 +10,7 @@ import msgspec
 from openmem_store.rows import Draft, Role
 
 from . import media, source, texts
-from .described import data_url, described, without_mark
+from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
 from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
 from .naming import Named
@@ -57,7 +57,8 @@ class _Audio(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-    file_data: str = ""
+    file_data: str | None = None
+    file_id: str | None = None
 
 
 class _Part(msgspec.Struct):
@@ -184,7 +185,7 @@ class _Reader:
         drafts: list[Draft] = []
         thinking = _thinking(message)
         drafts += [Draft("assistant", "thinking", None, text) for text in thinking]
-        kind = _kind(message.role, parts)
+        kind = _kind(message, parts)
         answers: tuple[str, ...] = ()
         results: tuple[Result, ...] = ()
         if kind == "results":
@@ -245,13 +246,15 @@ class _Reader:
         return (message.tool_call_id,), self.names.get(message.tool_call_id)
 
 
-def _kind(role: str, parts: Sequence[tuple[_Part, str]]) -> ItemKind:
-    if role in _PINNED:
+def _kind(message: _Message, parts: Sequence[tuple[_Part, str]]) -> ItemKind:
+    if message.role in _PINNED:
         return "pinned"
-    if role == "assistant":
+    if message.role == "assistant":
         return "assistant"
-    if role in ("tool", "function"):
+    if message.role in ("tool", "function"):
         return "results"
+    if message.content is None:
+        return "other"
     wrapped = bool(parts) and all(part.type == "text" and is_wrapper(text) for part, text in parts)
     return "wrapper" if wrapped else "turn"
 
@@ -280,13 +283,12 @@ def _text(part: _Part, raw: bytes) -> str:
         return part.text
     if part.type == "refusal":
         return part.refusal
-    inline = data_url(part.image_url.url) if part.image_url else None
-    if part.file is not None and part.file.file_data:
-        inline = data_url(part.file.file_data) or ("", part.file.file_data)
+    if part.image_url is not None:
+        return attached(part.type, part.image_url.url, None, raw)
+    if part.file is not None:
+        return attached(part.type, part.file.file_data, part.file.file_id, raw)
     if part.input_audio is not None:
-        inline = (f"audio/{part.input_audio.format}", part.input_audio.data)
-    if inline is not None:
-        return described(part.type, inline[0], inline[1].encode())
+        return described(part.type, f"audio/{part.input_audio.format}", part.input_audio.data.encode())
     return described(part.type, "", without_mark(raw))
 
 
@@ -295,7 +297,7 @@ def _media(part: _Part) -> int:
         inline = data_url(part.image_url.url)
         return media.tile_tokens(inline[1] if inline else None, low=part.image_url.detail == "low")
     if part.file is not None:
-        inline = data_url(part.file.file_data)
+        inline = data_url(part.file.file_data or "")
         return media.document_tokens(inline[1] if inline else part.file.file_data)
     return 0
 
@@ -340,7 +342,9 @@ def _with_text(message: bytes, form: str) -> bytes:
     place, content = _content(message)
     value = msgspec.json.encode(form)
     if content.startswith(b"["):
-        value = source.array([b'{"type":"text","text":' + value + b"}"])
+        start, stop = source.elements(content)[-1]  # the last part may carry a cache marker
+        last = message[place[0] + start : place[0] + stop]
+        value = source.array([source.replaced(last, {source.members(content[start:stop])["text"]: value})])
     return source.replaced(message, {place: value})
 
 

@@ -9,6 +9,7 @@ from . import source
 _NAMES = {
     "image_url": "image",
     "input_image": "image",
+    "computer_screenshot": "image",
     "file": "document",
     "input_file": "document",
 }
@@ -20,6 +21,17 @@ def described(kind: str, media_type: str, content: bytes) -> str:
     digest = hashlib.sha256(content).hexdigest()[:16]
     words = (_NAMES.get(kind, kind), media_type, f"{len(content)} bytes", f"sha256:{digest}")
     return f"[{' '.join(word for word in words if word)}]"
+
+
+def attached(kind: str, inline: str | None, remote: str | None, raw: bytes) -> str:
+    """Return what stands for a part given by a data URL or bare base64 (`inline`), or by an address or id.
+
+    `raw` is its source, hashed where it says neither.
+    """
+    if inline is not None:
+        media_type, data = data_url(inline) or ("", inline)
+        return described(kind, media_type, data.encode())
+    return described(kind, "", without_mark(raw) if remote is None else remote.encode())
 
 
 def data_url(url: str) -> tuple[str, str] | None:

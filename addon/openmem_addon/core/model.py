@@ -67,6 +67,8 @@ class Item(msgspec.Struct, frozen=True):
     """Those of them that leave with signed reasoning."""
     media: int
     """Tokens of images and documents by the provider's rule."""
+    reasons: bool = False
+    """An item of reasoning alone; the provider wants what it led to behind it, and it before that."""
 
 
 class Conversation(msgspec.Struct, frozen=True):

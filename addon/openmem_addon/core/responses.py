@@ -10,7 +10,7 @@ import msgspec
 from openmem_store.rows import Draft, Role
 
 from . import media, source, texts
-from .described import data_url, described, without_mark
+from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
 from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
 from .naming import Named
@@ -40,6 +40,7 @@ class _Item(msgspec.Struct):
     output: msgspec.Raw = _ABSENT
     outputs: msgspec.Raw = _ABSENT
     results: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
     summary: msgspec.Raw = _ABSENT
     encrypted_content: str | None = None
@@ -51,9 +52,14 @@ class _Part(msgspec.Struct):
     type: str = ""
     text: str = ""
     refusal: str = ""
+    logs: str = ""
+    stdout: str = ""
+    stderr: str = ""
     image_url: str | None = None
     detail: str | None = None
     file_data: str | None = None
+    file_url: str | None = None
+    file_id: str | None = None
 
 
 class _Tool(msgspec.Struct):
@@ -92,12 +98,14 @@ class CallType(msgspec.Struct, frozen=True):
     input: Callable[[_Item], msgspec.Raw]
     answered: bool = True
     """A client's output item answers it; otherwise its result is in the item itself."""
-    result: Callable[[_Item], msgspec.Raw] = lambda item: item.output
+    result: Callable[[_Item], msgspec.Raw] = lambda item: item.output if _present(item.output) else item.error
+    free: bool = False
+    """Its input is a text of the tool's own, never JSON to be compacted."""
 
 
 CALLS: dict[str, CallType] = {
     "function_call": CallType("", lambda item: item.arguments),
-    "custom_tool_call": CallType("", lambda item: item.input),
+    "custom_tool_call": CallType("", lambda item: item.input, free=True),
     "local_shell_call": CallType("local_shell", lambda item: item.action),
     "shell_call": CallType("shell", lambda item: item.action),
     "apply_patch_call": CallType("apply_patch", lambda item: item.operation),
@@ -110,7 +118,7 @@ CALLS: dict[str, CallType] = {
         "file_search", lambda item: item.queries, answered=False, result=lambda item: item.results
     ),
     "code_interpreter_call": CallType(
-        "code_interpreter", lambda item: item.code, answered=False, result=lambda item: item.outputs
+        "code_interpreter", lambda item: item.code, answered=False, result=lambda item: item.outputs, free=True
     ),
     "image_generation_call": CallType("image_generation", lambda item: _ABSENT, answered=False),
 }
@@ -125,8 +133,14 @@ OUTPUTS = {
     "tool_search_output",
 }
 
+_IMAGES = ("input_image", "computer_screenshot")
+_MEDIA = (*_IMAGES, "input_file")
+
 PINNED = {"additional_tools", "compaction", "compaction_summary", "mcp_list_tools"}
 """Items that stay in every view: tools the model has, and history that only the provider can read."""
+
+_PINNING = "litellm_enc:"
+"""Opens an encrypted content that LiteLLM sends back to the deployment it came from."""
 
 _REQUEST = msgspec.json.Decoder(_Request)
 _ITEM = msgspec.json.Decoder(_Item)
@@ -161,7 +175,8 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
     reader = _Reader()
     items = tuple(reader.item(body[a:b], text) for (a, b), text in zip(spans, wrapped, strict=True))
     instructions = request.instructions or ""
-    leading = [draft.text for item in items if item.kind == "pinned" for draft in item.drafts]
+    opening = next((place for place, item in enumerate(items) if item.kind != "pinned"), len(items))
+    leading = [draft.text for item in items[:opening] for draft in item.drafts]
     first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
     form = request.text.format if request.text else None
     return Conversation(
@@ -231,6 +246,7 @@ class _Reader:
             answers=answers,
             opens_step=kind == "assistant" and self._previous != "assistant",
             replies=kind == "assistant" and item.type == "message",
+            reasons=item.type == "reasoning",
             signed=signed,
             bare=signed,
             ends_in_server_tool=False,
@@ -256,7 +272,7 @@ class _Reader:
             plain = all(part.type in ("text", "input_text", "output_text") for part, _ in parts)
             fits = plain and item.type != "tool_search_output" and not echo and not is_own_tool(name)
             result = (Result(0, 0, text),) if fits else ()
-            return [Draft("tool", "tool_result", name, text)], (), (item.call_id or "",), result
+            return [Draft("tool", "tool_result", name, text)], (), (item.call_id,) if item.call_id else (), result
         if item.type in CALLS:
             return self._call(item)
         if item.type == "reasoning":
@@ -264,7 +280,8 @@ class _Reader:
             return ([Draft("assistant", "thinking", None, text)] if text.strip() else []), (), (), ()
         if item.type == "message":
             side: Role = "assistant" if item.role == "assistant" else "user"
-            return [Draft(side, "text", None, text) for _, text in _parts(item.content)], (), (), ()
+            said = [text for _, text in _parts(item.content)]
+            return [Draft(side, "text", None, text) for text in said if text or side == "user"], (), (), ()
         if item.type in PINNED or item.type == "compaction_trigger":
             return [], (), (), ()
         side = "assistant" if item.role == "assistant" else "user"
@@ -275,7 +292,7 @@ class _Reader:
         name = item.name or kind.tool
         if item.namespace:
             name = f"{item.namespace}__{name}"
-        given = _argument(kind.input(item))
+        given = _argument(kind.input(item), free=kind.free)
         identifier = item.call_id or item.id or ""
         echo = item.type == "custom_tool_call" and texts.TOOL_PREFIX in given
         self.calls[identifier] = (name, echo)
@@ -295,21 +312,25 @@ def _kind(item: _Item, parts: Sequence[tuple[_Part, str]]) -> ItemKind:
         return "results"
     if item.type in CALLS or item.type == "reasoning" or (item.type == "message" and item.role == "assistant"):
         return "assistant"
-    if item.type != "message":
+    if item.type != "message" or bytes(item.content)[:1] not in (b'"', b"["):
         return "other"
     wrapped = bool(parts) and all(part.type in ("text", "input_text") and is_wrapper(text) for part, text in parts)
     return "wrapper" if wrapped else "turn"
 
 
 def _is_signed(encrypted: str | None) -> bool:
-    """Return whether reasoning is a gateway's packing of signed Anthropic blocks: a JSON list of them.
+    """Return whether reasoning is LiteLLM's packing of signed Anthropic blocks: a JSON list of them.
 
-    OpenAI's own encrypted content is no JSON, and not tied to the messages before it.
+    Where it pins a model it puts `litellm_enc:<base64>;` before that. OpenAI's own encrypted
+    content is no JSON, and not tied to the messages before it.
     """
-    if not encrypted or not encrypted.lstrip().startswith("["):
+    if not encrypted:
+        return False
+    packed = encrypted.partition(";")[2] if encrypted.startswith(_PINNING) else encrypted
+    if not packed.lstrip().startswith("["):
         return False
     try:
-        return any(block.type in ("thinking", "redacted_thinking") for block in _BLOCKS.decode(encrypted))
+        return any(block.type in ("thinking", "redacted_thinking") for block in _BLOCKS.decode(packed))
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return False
 
@@ -325,16 +346,19 @@ def _present(value: msgspec.Raw) -> bool:
     return bytes(value) not in (b"", b"null")
 
 
-def _argument(value: msgspec.Raw) -> str:
-    """Return a call's input: a string's own JSON compacted, a string of no JSON as it is, an object compact."""
+def _argument(value: msgspec.Raw, *, free: bool) -> str:
+    """Return a call's input: a string's own JSON compacted unless it is `free` text, an object compact."""
     raw = bytes(value)
     if not _present(value):
-        return "{}"
-    return source.arguments(msgspec.json.decode(raw, type=str)) if raw.startswith(b'"') else source.compact(raw)
+        return "" if free else "{}"
+    if not raw.startswith(b'"'):
+        return source.compact(raw)
+    text = msgspec.json.decode(raw, type=str)
+    return text if free else source.arguments(text)
 
 
 def _parts(value: msgspec.Raw) -> list[tuple[_Part, str]]:
-    """Return each part of a content or output and its row text; a string or an object is one text part."""
+    """Return each part of a content or output and its row text; a string is one text part, an object one part."""
     raw = bytes(value)
     if not _present(value):
         return []
@@ -342,25 +366,24 @@ def _parts(value: msgspec.Raw) -> list[tuple[_Part, str]]:
         text = msgspec.json.decode(raw, type=str)
         return [(_Part("text", text=text), text)]
     if not raw.startswith(b"["):
-        text = source.compact(raw)
-        return [(_Part("object"), text)]
+        part = _PART.decode(raw) if raw.startswith(b"{") else _Part("value")
+        return [(part, _text(part, raw) if part.type in _MEDIA else source.compact(raw))]
     decoded = [(_PART.decode(part), bytes(part)) for part in _LIST.decode(value)]
     return [(part, _text(part, inner)) for part, inner in decoded]
 
 
 def _text(part: _Part, raw: bytes) -> str:
+    """Return a part as text: its words, whatever field holds them, or its type, size and hash."""
     if part.type in ("text", "input_text", "output_text", "summary_text", "reasoning_text"):
         return part.text
-    if part.type == "refusal":
-        return part.refusal
-    inline = data_url(part.image_url or part.file_data or "")
-    if inline is not None:
-        return described(part.type, inline[0], inline[1].encode())
-    return described(part.type, "", without_mark(raw))
+    if part.type in _MEDIA:
+        return attached(part.type, part.image_url or part.file_data, part.file_url or part.file_id, raw)
+    words = [text for text in (part.text, part.refusal, part.logs, part.stdout, part.stderr) if text]
+    return "\n".join(words) or described(part.type, "", without_mark(raw))
 
 
 def _media(part: _Part) -> int:
-    if part.type in ("input_image", "computer_screenshot"):
+    if part.type in _IMAGES:
         inline = data_url(part.image_url or "")
         return media.tile_tokens(inline[1] if inline else None, low=part.detail == "low")
     if part.type == "input_file":
@@ -484,5 +507,5 @@ def usage(payload: bytes) -> Usage | None:
 def _said(output: Sequence[msgspec.Raw]) -> tuple[Draft, ...]:
     """Return the drafts of the items a response consists of."""
     reader = _Reader()
-    items = (reader.item(bytes(raw), bytes(raw)) for raw in output)
+    items = (reader.item(bytes(raw), source.readable(bytes(raw))) for raw in output)
     return tuple(draft for item in items if item.stored for draft in item.drafts)
