@@ -170,7 +170,7 @@ def inherited(conversation: Conversation, root: str, candidates: Iterable[tuple[
     hold; a thread without any must have the same first row and the same first reply.
     """
     items = conversation.items
-    reply = next((mark(item) for item in items if item.kind == "assistant"), "")
+    reply = _first_reply(items)
     for key, thread in candidates:
         if any(view.matches(items) for view in thread.views):
             return key
@@ -182,9 +182,18 @@ def inherited(conversation: Conversation, root: str, candidates: Iterable[tuple[
 
 def _sent(thread: Thread, items: Sequence[Item], rows: Sequence[Row]) -> Thread:
     """Return the thread with what this request sends, and its first reply once there is one."""
-    reply = thread.first_reply or next((mark(item) for item in items if item.kind == "assistant"), "")
+    reply = thread.first_reply or _first_reply(items)
     sent = Sent(len(items), rows[-1].fingerprint) if rows else thread.sent
     return msgspec.structs.replace(thread, sent=sent, first_reply=reply)
+
+
+def _first_reply(items: Sequence[Item]) -> str:
+    """Return the mark of the first thing the agent said or called; empty before there is any.
+
+    Reasoning says nothing here: marks leave it out, so that any two items of it have the same.
+    """
+    said = (item for item in items if item.kind == "assistant" and any(d.kind != "thinking" for d in item.drafts))
+    return next(map(mark, said), "")
 
 
 def _without_foreign(conversation: Conversation, thread: Thread, view: View, rows: Sequence[Row]) -> View:
@@ -339,9 +348,7 @@ def rendering_of(items: Sequence[Item], view: View, policy: Policy | None = None
     going: list[int] = []
     for place, index in enumerate(kept):
         if index in stripped and items[index].bare:
-            following = items[kept[place + 1]] if place + 1 < len(kept) else None
-            needed = bool(going) and items[going[-1]].kind == "system"
-            if not needed or following is None or following.kind == "assistant":
+            if not _parts_system_from_user(items, going, kept[place + 1 :], view):
                 continue
             emptied.add(index)
         going.append(index)
@@ -366,6 +373,16 @@ def rendering_of(items: Sequence[Item], view: View, policy: Policy | None = None
         moved_after=view.moved_after,
         compressed=compressed,
     )
+
+
+def _parts_system_from_user(
+    items: Sequence[Item], before: Sequence[int], after: Sequence[int], view: View
+) -> bool:
+    """Return whether a system message would stand before a user's, were the message between them left out."""
+    last = next((index for index in reversed(before) if items[index].kind != "pinned"), None)
+    following = next((items[index].kind for index in after if items[index].kind != "pinned"), "assistant")
+    instructs = last is not None and (items[last].kind == "system" or last == view.moved_after)
+    return instructs and following != "assistant"
 
 
 def _absent(items: Sequence[Item], rendering: Rendering) -> frozenset[int]:

@@ -119,13 +119,13 @@ def _kept(items: Sequence[Item], cut: int, outside: Sequence[int]) -> set[int]:
     first_turn = next(index for index, item in enumerate(items) if item.kind == "turn")
     first_reply = next((index for index, item in enumerate(items) if item.kind == "assistant"), len(items))
     teaching = [index for index, item in enumerate(items) if item.kind == "system" and item.teaches]
-    kept = {index for index in outside if index <= first_turn and items[index].kind in ("turn", "wrapper")}
+    kept = {index for index in outside if index <= first_turn and items[index].kind in ("turn", "wrapper", "other")}
     kept |= {index for index in outside if items[index].kind == "pinned"}
     kept |= {index for index in outside if items[index].kind == "system" and index < first_reply}
     kept |= set(teaching[-1:]) & set(outside)
     reply = _reply_before(items, cut)
     if reply is not None:
-        kept.add(reply)
+        kept |= set(range(_reasoning_before(items, reply), reply + 1))
     leaving = set(outside)
     used = {call.name for index, item in enumerate(items) if index not in leaving for call in item.calls}
     for start, stop in _loading_groups(items, used):
@@ -136,9 +136,24 @@ def _kept(items: Sequence[Item], cut: int, outside: Sequence[int]) -> set[int]:
 def _reply_before(items: Sequence[Item], cut: int) -> int | None:
     """Return the final reply the cut turn answers, messages of no speaker between them passed over."""
     index = cut - 1
-    while index >= 0 and items[index].kind in ("system", "wrapper"):
+    while index >= 0 and items[index].kind in ("system", "pinned", "wrapper", "other"):
         index -= 1
     return index if index >= 0 and items[index].kind == "assistant" and items[index].replies else None
+
+
+def _reasoning_before(items: Sequence[Item], reply: int) -> int:
+    """Return where the reasoning that led to a reply begins, or the reply itself where there is none.
+
+    A provider that keeps reasoning as an item of its own refuses a reply without it. Signed
+    reasoning leaves with the trim.
+    """
+    start = reply
+    for index in range(reply - 1, -1, -1):
+        if items[index].reasons and not items[index].signed:
+            start = index
+        elif start < reply or items[index].kind not in ("assistant", "pinned", "other"):
+            break
+    return start
 
 
 def _loading_groups(items: Sequence[Item], used: set[str]) -> Iterable[Range]:
