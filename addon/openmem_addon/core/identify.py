@@ -37,17 +37,38 @@ COMPACTION_HEADERS = ("x-claude-code-compaction", "x-cc-compaction-request")
 COMPACTED_HEADER = "x-claude-code-context-compacted"
 """On the first request after the client compacted its own history."""
 
-WRAPPER_TAGS = (
-    "system-reminder",
-    "task-notification",
-    "local-command-caveat",
-    "local-command-stdout",
-    "local-command-stderr",
-)
-"""Claude Code's tags around text the user did not type."""
+WRAPPER_TAGS = {
+    "claude-code": (
+        "system-reminder",
+        "task-notification",
+        "local-command-caveat",
+        "local-command-stdout",
+        "local-command-stderr",
+    "command-name",
+    "command-message",
+    "command-args",
+    "fork-boilerplate",
+    ),
+    "codex": (
+        "environment_context",
+        "extension_context",
+        "user_instructions",
+        "user_shell_command",
+        "subagent_notification",
+        "goal_context",
+        "turn_aborted",
+        "skill",
+        "INSTRUCTIONS",
+    ),
+}
+"""Tags around text in a user's message that the user did not type, by client (Codex: `core/src/context`)."""
+
+WRAPPER_TITLE = r"# AGENTS\.md instructions[^\n]*\s+(?=<INSTRUCTIONS>)"
+"""What Codex puts before a project's instructions."""
 
 _LEGACY_USER = re.compile(r"_session_([0-9A-Za-z-]{8,})\Z")
-_OPENING_TAG = re.compile(r"\s*<(" + "|".join(map(re.escape, WRAPPER_TAGS)) + r")(?:\s[^>]*)?>")
+_TAGS = "|".join(re.escape(tag) for tags in WRAPPER_TAGS.values() for tag in tags)
+_OPENING_TAG = re.compile(rf"\s*(?:{WRAPPER_TITLE})?<({_TAGS})(?:\s[^>]*)?>")
 
 
 class _User(msgspec.Struct):
