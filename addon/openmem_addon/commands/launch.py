@@ -1,32 +1,20 @@
-"""Own `claude` and `run`: an agent started through the proxy, and everything gone when it ends.
+"""Own `claude` and `run`: what the user's words ask for, which proxy that means, and the agent's environment."""
 
-The agent's exit code is ours, 128 + n when signal n ended it. What the launcher has to say goes to stderr, one
-line each: stdout belongs to the agent.
-"""
-
-import contextlib
 import datetime
 import os
 import shutil
-import signal
-import socket
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 from openmem_store import version
 from openmem_store.layout import Layout
 from openmem_store.settings import Settings
 
-from openmem_addon.commands import certificate, checkout, environment, mitm, preferences, probe, trust
-from openmem_addon.commands.supervisor import Plan, StartError, Supervisor, foreign, python_command
-
-_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-_FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
-_TICK_S = 1.0  # how soon a proxy that another launcher ended is missed; our own child wakes us at once
+from openmem_addon.commands import agent, certificate, checkout, environment, mitm, preferences, probe, trust
+from openmem_addon.commands.agent import say
+from openmem_addon.commands.supervisor import Plan, StartError, foreign, python_command
 
 HELP = """usage: ./run.sh claude [options] [arguments of claude]
        ./run.sh run [options] -- COMMAND [arguments]
@@ -75,18 +63,17 @@ def main(name: str, words: Sequence[str]) -> int:
             return 0
         command = find(name, options.command, os.environ)
     except ValueError as error:
-        _say(str(error))
+        say(str(error))
         return 2
     except FileNotFoundError as error:
-        _say(str(error))
+        say(str(error))
         return 127
-    settings = preferences.load()
     try:
-        plan, environ = prepare(options, settings, dict(os.environ))
-    except (ValueError, StartError, FileNotFoundError) as error:
-        _say(str(error))
+        plan, environ = prepare(options, preferences.load(), dict(os.environ))
+    except (ValueError, StartError, OSError) as error:
+        say(str(error))
         return 1
-    return supervise(command, environ, plan)
+    return agent.run(command, environ, plan)
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -128,13 +115,13 @@ def find(name: str, words: Sequence[str], environ: Mapping[str, str]) -> tuple[s
         if program is None:
             raise FileNotFoundError(f"{words[0]}: no such program on PATH")
         return (program, *words[1:])
-    agent = AGENTS[name]
+    known = AGENTS[name]
     home = Path(environ.get("HOME", "~")).expanduser()
-    candidates = (agent.command, *(str(home / place) for place in agent.places))
+    candidates = (known.command, *(str(home / place) for place in known.places))
     for candidate in candidates:
         if program := shutil.which(candidate, path=environ.get("PATH")):
             return (program, *words)
-    raise FileNotFoundError(f"{agent.command} is not installed: {agent.install}")
+    raise FileNotFoundError(f"{known.command} is not installed: {known.install}")
 
 
 def prepare(options: Options, settings: Settings, environ: dict[str, str]) -> tuple[Plan, dict[str, str]]:
@@ -152,12 +139,12 @@ def prepare(options: Options, settings: Settings, environ: dict[str, str]) -> tu
     if options.no_ca:
         modes = ["--mode", f"reverse:{environment.reverse_upstream(environ)}"]
         if environment.chain(environ, own_port=port):
-            _say("HTTPS_PROXY is set, and --no-ca reaches the provider without it")
+            say("HTTPS_PROXY is set, and --no-ca reaches the provider without it")
         child = environment.through_base_url(environ, port=port)
     else:
         modes = _upstream_mode(given, environ, port)
         for line in environment.bypasses(environ, allowed):
-            _say(line)
+            say(line)
         child = environment.through_proxy(environ, port=port, trust=trust.variables(authority, environ))
     trust.write_bundles(authority, environ)
     arguments = mitm.arguments(
@@ -188,7 +175,7 @@ def _upstream_mode(given: mitm.Arguments, environ: Mapping[str, str], port: int)
     if link is None:
         return []
     if link.warning:
-        _say(link.warning)
+        say(link.warning)
     return ["--mode", link.mode] if link.mode else []
 
 
@@ -209,89 +196,5 @@ def _choose_port(options: Options, root: str) -> tuple[int, bool]:
     holder = holder or "another proxy of this code"
     if options.port is not None:
         raise StartError(f"port {port} is taken by {holder}: choose another with --port, or use --own-proxy")
-    _say(f"port {port} is taken by {holder}: this agent gets a proxy of its own")
+    say(f"port {port} is taken by {holder}: this agent gets a proxy of its own")
     return probe.free_port(mitm.LOOPBACK), False
-
-
-def supervise(command: Sequence[str], environ: Mapping[str, str], plan: Plan, *, tick: float = _TICK_S) -> int:
-    """Bring the proxy up, run the agent, keep the proxy up, and return the agent's exit code.
-
-    `tick` in seconds. Must run in the main thread: it handles signals.
-    """
-    state = _State()
-    supervisor = Supervisor(plan, report=_say, wanted=state.wanted)
-    with _signals(state) as wait:
-        try:
-            supervisor.begin()
-            if state.caught is None:
-                state.agent = subprocess.Popen(list(command), env=dict(environ))
-            while state.agent is not None and state.agent.poll() is None:
-                wait(tick)
-                supervisor.tick()
-        except StartError as failure:
-            _say(str(failure))
-            return 1
-        except OSError as error:
-            _say(f"{command[0]} cannot be run: {error.strerror}")
-            return 126
-        finally:
-            supervisor.stop()
-    if state.agent is None:
-        return 128 + (state.caught or 0)
-    code = state.agent.returncode
-    return code if code >= 0 else 128 - code
-
-
-class _State:
-    """What the signal handlers share with the loop."""
-
-    def __init__(self) -> None:
-        self.agent: subprocess.Popen[bytes] | None = None
-        self.caught: int | None = None
-        """The signal that came before there was an agent to pass it to."""
-
-    def wanted(self) -> bool:
-        return self.caught is None and (self.agent is None or self.agent.poll() is None)
-
-    def handle(self, number: int, _frame: FrameType | None) -> None:
-        if self.agent is None:
-            self.caught = number
-        elif not (number in _FROM_KEYBOARD and _in_foreground()):
-            self.agent.send_signal(number)
-
-
-def _in_foreground() -> bool:
-    """Say whether the terminal has sent its own signal to the agent too: it is in our process group."""
-    try:
-        return os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
-
-
-@contextlib.contextmanager
-def _signals(state: _State) -> Iterator[Callable[[float], None]]:
-    """Handle signals for the time of the block; yields a function that waits for one, at most so many seconds."""
-    reader, writer = socket.socketpair()
-    reader.setblocking(False)
-    writer.setblocking(False)
-    before = {number: signal.signal(number, state.handle) for number in _FORWARDED}
-    before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
-    wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-
-    def wait(seconds: float) -> None:
-        reader.settimeout(seconds)
-        with contextlib.suppress(TimeoutError):
-            reader.recv(4096)
-
-    try:
-        yield wait
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        reader.close()
-        writer.close()
-
-
-def _say(line: str) -> None:
-    print(f"openmem-context: {line}", file=sys.stderr, flush=True)

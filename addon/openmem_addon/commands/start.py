@@ -36,7 +36,7 @@ def main(name: str, words: Sequence[str]) -> int:
             allowed=allowed,
             quiet=name == "proxy",
         )
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         print(f"openmem-context: {error}", file=sys.stderr)
         return 1
     if not probe.is_free(host, port):
