@@ -201,7 +201,7 @@ class _Reader:
             calls=tuple(Call(block.id, block.name) for block in blocks if block.type == "tool_use"),
             answers=tuple(block.tool_use_id for block in blocks if block.type == "tool_result"),
             opens_step=message.role == "assistant" and self._previous != "assistant",
-            replies=message.role == "assistant" and not any(block.type == "tool_use" for block in blocks),
+            replies=message.role == "assistant" and _is_whole_reply(blocks),
             signed=any(block.type in _SIGNED for block in blocks),
             bare=bool(blocks) and all(block.type in _SIGNED for block in blocks),
             ends_in_server_tool=message.role == "assistant" and bool(blocks) and _is_server(blocks[-1].type),
@@ -212,7 +212,7 @@ class _Reader:
             signed_chars=signed_chars,
             media=weight,
         )
-        if kind != "system":
+        if message.role != "system":
             self._previous = kind
         return item
 
@@ -253,8 +253,10 @@ def _marks(blocks: Sequence[_Block]) -> int:
 
 
 def _kind(role: str, blocks: Sequence[_Block]) -> ItemKind:
-    if role != "user":
-        return "system" if role == "system" else "assistant"
+    if role == "system":
+        return "system" if blocks else "pinned"  # one without content sets parameters and may stand anywhere
+    if role == "assistant":
+        return "assistant"
     if any(block.type == "tool_result" for block in blocks):
         return "results"
     if not blocks:
@@ -269,6 +271,18 @@ def _teaches(kind: ItemKind, drafts: Sequence[Draft]) -> bool:
 
 def _is_server(kind: str) -> bool:
     return kind in _SERVER_USES or (kind.endswith("_tool_result") and kind != "tool_result")
+
+
+def _is_whole_reply(blocks: Sequence[_Block]) -> bool:
+    """Return whether an agent's message calls no tool and answers no server tool of a message before it.
+
+    A paused turn is resumed in a second message: its result may not go out without the use in the first.
+    """
+    used = {block.id for block in blocks if block.type in _SERVER_USES}
+    return not any(
+        block.type == "tool_use" or (block.type.endswith("_tool_result") and block.tool_use_id not in used)
+        for block in blocks
+    )
 
 
 def _parts(content: msgspec.Raw) -> list[msgspec.Raw]:

@@ -49,7 +49,7 @@ class Item(msgspec.Struct, frozen=True):
     opens_step: bool
     """Whether a tool exchange begins here."""
     replies: bool
-    """An agent message without tool calls."""
+    """An agent message without tool calls that stands by itself."""
     signed: bool
     """Holds signed reasoning."""
     bare: bool

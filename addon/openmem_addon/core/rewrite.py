@@ -375,9 +375,7 @@ def rendering_of(items: Sequence[Item], view: View, policy: Policy | None = None
     )
 
 
-def _parts_system_from_user(
-    items: Sequence[Item], before: Sequence[int], after: Sequence[int], view: View
-) -> bool:
+def _parts_system_from_user(items: Sequence[Item], before: Sequence[int], after: Sequence[int], view: View) -> bool:
     """Return whether a system message would stand before a user's, were the message between them left out."""
     last = next((index for index in reversed(before) if items[index].kind != "pinned"), None)
     following = next((items[index].kind for index in after if items[index].kind != "pinned"), "assistant")

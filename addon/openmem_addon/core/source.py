@@ -15,14 +15,18 @@ Span = tuple[int, int]
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
-_OPENING = re.compile(rb'[ \t\r\n]*[{\[,][ \t\r\n]*(?:("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*)?')
-"""What stands before a value: the bracket or comma, and the key when it is a member."""
+_OPENING = re.compile(rb'[ \t\r\n]*[{\[,][ \t\r\n]*(?:("(?:[^"\\]++|\\.)*+")[ \t\r\n]*:[ \t\r\n]*)?')
+"""What stands before a value: the bracket or comma, and the key when it is a member.
 
-_MAYBE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
+Possessive: an array's element may be a string of megabytes, which is no key and must not be tried again.
+"""
+
+_SURROGATE = re.compile(
+    rb"(?<!\\)((?:\\\\)*)"  # an escape begins after an even number of backslashes
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
 )
+"""The escape of a surrogate; the second group is the other half of a pair."""
+
 _TEXT_ESCAPE = re.compile(
     r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(/)|.)", re.DOTALL
 )
@@ -38,9 +42,9 @@ def readable(body: bytes) -> bytes:
     Offsets found in the result cut the original: agents that slice a string between the
     halves of a pair must not lose trimming for it.
     """
-    if not _MAYBE_SURROGATE.search(body):
+    if b"\\ud" not in body and b"\\uD" not in body:
         return body
-    return _ESCAPE.sub(lambda match: b"\\ufffd" if match[1] else match[0], body)
+    return _SURROGATE.sub(lambda match: match[0] if match[2] else match[1] + b"\\ufffd", body)
 
 
 def members(text: bytes) -> dict[str, Span]:

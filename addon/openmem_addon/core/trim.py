@@ -30,19 +30,19 @@ def plan(
     The outline has no note yet.
     """
     turns = [index for index, item in enumerate(items) if item.kind == "turn"]
-    if not turns or items[-1].kind == "assistant":
+    speakers = [item.kind for item in items if item.kind not in ("system", "pinned")]
+    if not turns or speakers[-1] == "assistant":
         return None  # a paused or prefilled reply is continued as it stands
-    strip = trailing_run(items) if manual_reasoning else len(items)
     after = -1 if view.cut is None else view.cut
     for turn in reversed(turns):
         if turn <= after:
             break
-        outline = _outline(items, turn, None, strip)
+        outline = _outline(items, turn, None, manual_reasoning)
         if _newly_dropped(outline, view) and _pairs_whole(items, outline):
-            return _with_gap(items, outline, None, tail_tokens, measure)
+            return _with_gap(items, outline, None, tail_tokens, manual_reasoning, measure)
     cut = turns[-1] if view.cut is None else view.cut
-    standing = _outline(items, cut, view.gap, strip)
-    grown = _with_gap(items, standing, view.gap, tail_tokens, measure)
+    standing = _outline(items, cut, view.gap, manual_reasoning)
+    grown = _with_gap(items, standing, view.gap, tail_tokens, manual_reasoning, measure)
     if not _newly_dropped(grown, view) or not _pairs_whole(items, grown):
         return None
     return grown
@@ -58,9 +58,16 @@ def _newly_dropped(new: View, old: View) -> int:
     return sum(index not in known for index in _members(new.dropped))
 
 
-def _with_gap(items: Sequence[Item], outline: View, gap: Range | None, tail_tokens: int, measure: Measure) -> View:
+def _with_gap(
+    items: Sequence[Item],
+    outline: View,
+    gap: Range | None,
+    tail_tokens: int,
+    manual_reasoning: bool,
+    measure: Measure,
+) -> View:
     """Return the outline with its in-turn gap moved as far as the tail allows, never back."""
-    cut, strip = outline.cut, outline.strip
+    cut = outline.cut
     assert cut is not None
     steps = _steps(items, cut)
     if len(steps) <= TAIL_STEPS:
@@ -71,7 +78,7 @@ def _with_gap(items: Sequence[Item], outline: View, gap: Range | None, tail_toke
     least = max(floor, len(steps) - TAIL_STEPS)
 
     def candidate(first: int) -> View:
-        return _outline(items, cut, (steps[0], steps[first]), strip)
+        return _outline(items, cut, (steps[0], steps[first]), manual_reasoning)
 
     low, high = floor, least
     while low < high:  # the longest tail under the bound: more steps are always more tokens
@@ -95,7 +102,7 @@ def _steps(items: Sequence[Item], cut: int) -> list[int]:
     return starts
 
 
-def _outline(items: Sequence[Item], cut: int, gap: Range | None, strip: int) -> View:
+def _outline(items: Sequence[Item], cut: int, gap: Range | None, manual_reasoning: bool) -> View:
     """Return the geometry of a view with this cut and gap."""
     outside = [*range(cut), *(range(*gap) if gap else ())]
     leaving = set(outside) - _kept(items, cut, outside)
@@ -103,6 +110,9 @@ def _outline(items: Sequence[Item], cut: int, gap: Range | None, strip: int) -> 
     moved = _misplaced(items, kept, max(cut, gap[1] if gap else 0))
     dropped = _runs(leaving)
     edges = {edge for start, stop in dropped for edge in (start, stop - 1)}
+    strip = trailing_run(items, kept) if manual_reasoning else len(items)
+    # A history that parts from this one before the strip ends was produced under an earlier view.
+    stripped = [index for index in range(strip) if items[index].kind == "assistant"][-1:]
     return View(
         cut=cut,
         dropped=dropped,
@@ -110,7 +120,7 @@ def _outline(items: Sequence[Item], cut: int, gap: Range | None, strip: int) -> 
         moved=tuple(moved),
         moved_after=_end_of_turn(items, [index for index in kept if index not in moved], cut) if moved else None,
         strip=strip,
-        marks=tuple((index, mark(items[index])) for index in sorted({cut, *edges, *moved})),
+        marks=tuple((index, mark(items[index])) for index in sorted({cut, *edges, *moved, *stripped})),
     )
 
 
@@ -201,8 +211,8 @@ def _misplaced(items: Sequence[Item], kept: Sequence[int], bound: int) -> list[i
 
 
 def _well_placed(items: Sequence[Item], sequence: Sequence[int], place: int) -> bool:
-    before = items[sequence[place - 1]] if place else None
-    after = items[sequence[place + 1]] if place + 1 < len(sequence) else None
+    before = next((items[i] for i in reversed(sequence[:place]) if items[i].kind != "pinned"), None)
+    after = next((items[i] for i in sequence[place + 1 :] if items[i].kind != "pinned"), None)
     follows = before is not None and (before.kind in USER_KINDS or before.ends_in_server_tool)
     return follows and (after is None or after.kind == "assistant")
 
@@ -211,9 +221,10 @@ def _end_of_turn(items: Sequence[Item], kept: Sequence[int], cut: int) -> int:
     """Return the last of the user's messages that begin at the cut turn."""
     end = cut
     for index in kept[kept.index(cut) + 1 :]:
-        if items[index].kind not in USER_KINDS:
+        if items[index].kind in USER_KINDS:
+            end = index
+        elif items[index].kind != "pinned":
             break
-        end = index
     return end
 
 
@@ -228,14 +239,19 @@ def _pairs_whole(items: Sequence[Item], view: View) -> bool:
     )
 
 
-def trailing_run(items: Sequence[Item]) -> int:
-    """Return where the assistant run that ends at the last assistant item begins."""
-    last = next((index for index in range(len(items) - 1, -1, -1) if items[index].kind == "assistant"), None)
-    if last is None:
-        return len(items)
-    while last > 0 and items[last - 1].kind == "assistant":
-        last -= 1
-    return last
+def trailing_run(items: Sequence[Item], kept: Sequence[int] | None = None) -> int:
+    """Return where the assistant run that ends at the last assistant item of a view begins.
+
+    Of the items `kept`, not of the history: results that a view keeps next to the cut turn are a
+    running loop. None takes every item.
+    """
+    start = len(items)
+    for index in reversed(range(len(items)) if kept is None else kept):
+        if items[index].kind == "assistant":
+            start = index
+        elif start < len(items):
+            break
+    return start
 
 
 def _members(ranges: Iterable[Range]) -> set[int]:
