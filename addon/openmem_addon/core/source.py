@@ -21,11 +21,13 @@ _OPENING = re.compile(rb'[ \t\r\n]*[{\[,][ \t\r\n]*(?:("(?:[^"\\]++|\\.)*+")[ \t
 Possessive: an array's element may be a string of megabytes, which is no key and must not be tried again.
 """
 
-_SURROGATE = re.compile(
-    rb"(?<!\\)((?:\\\\)*)"  # an escape begins after an even number of backslashes
-    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
-)
-"""The escape of a surrogate; the second group is the other half of a pair."""
+_SURROGATE = re.compile(rb"\\u[dD]([89a-fA-F])[0-9a-fA-F]{2}")
+"""What looks like the escape of a surrogate; it is none behind an odd number of backslashes."""
+
+_FIRST_HALVES, _SECOND_HALVES = b"89abAB", b"cdefCDEF"
+"""The third hex digit of either half."""
+
+_BACKSLASH = ord("\\")
 
 _TEXT_ESCAPE = re.compile(
     r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(/)|.)", re.DOTALL
@@ -42,9 +44,28 @@ def readable(body: bytes) -> bytes:
     Offsets found in the result cut the original: agents that slice a string between the
     halves of a pair must not lose trimming for it.
     """
-    if b"\\ud" not in body and b"\\uD" not in body:
-        return body
-    return _SURROGATE.sub(lambda match: match[0] if match[2] else match[1] + b"\\ufffd", body)
+    lone: list[Span] = []
+    high: Span | None = None  # a first half whose second is not yet seen
+    for match in _SURROGATE.finditer(body):
+        if _escaped(body, match.start()):
+            continue
+        paired = high is not None and high[1] == match.start() and match[1] in _SECOND_HALVES
+        if high is not None and not paired:
+            lone.append(high)
+        high = match.span() if match[1] in _FIRST_HALVES else None
+        if high is None and not paired:
+            lone.append(match.span())
+    if high is not None:
+        lone.append(high)
+    return replaced(body, dict.fromkeys(lone, b"\\ufffd")) if lone else body
+
+
+def _escaped(body: bytes, start: int) -> bool:
+    """Return whether the backslash at `start` is itself escaped: an odd number of them stands before it."""
+    first = start
+    while first > 0 and body[first - 1] == _BACKSLASH:
+        first -= 1
+    return (start - first) % 2 == 1
 
 
 def members(text: bytes) -> dict[str, Span]:
