@@ -30,6 +30,15 @@ def test_text_is_counted_by_pieces(value):
     assert tokens.text(value) == PIECES[value]
 
 
+def test_a_text_is_cut_into_runs_of_whole_pieces():
+    value = "the quick brown fox jumps over the lazy dog, 天气晴!\n\n" * 30
+    runs = tokens.runs(value, 16)
+    assert "".join(run for run, _ in runs) == value
+    assert sum(count for _, count in runs) == tokens.text(value)
+    assert {count for _, count in runs[:-1]} <= {16, 17}
+    assert tokens.runs("", 16) == ()
+
+
 def test_kinds_of_text_differ_in_characters_per_token():
     prose = "the quick brown fox jumps over the lazy dog " * 20
     listing = "x[i]+=(y<<2)&0xff;\n" * 20
