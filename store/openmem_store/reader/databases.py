@@ -59,10 +59,11 @@ def written(layout: Layout) -> dict[str, float]:
     """Return when each stored session was last written, in seconds since the epoch."""
     found: dict[str, float] = {}
     for path in layout.sessions.glob("*.db"):
-        # A commit goes to the -wal first; the database file itself may stay old for hours.
-        times = [_modified(path), _modified(path.with_name(path.name + "-wal"))]
-        if times[0] is not None:
-            found[path.name.removesuffix(".db")] = max(time for time in times if time is not None)
+        own = _changed(path)
+        if own is not None:
+            # A commit goes to the -wal first; the database file itself may stay old for hours.
+            log = _changed(path.with_name(path.name + "-wal"))
+            found[path.name.removesuffix(".db")] = own if log is None else max(own, log)
     return found
 
 
@@ -133,11 +134,13 @@ def _registered_under(layout: Layout, sid: str, root: Path) -> bool:
     return bool(directory) and Path(str(directory)).resolve().is_relative_to(root)
 
 
-def _modified(path: Path) -> float | None:
+def _changed(path: Path) -> float | None:
+    """Return when a file was last written; None without one, and for an empty one, which a mere look leaves behind."""
     try:
-        return path.stat().st_mtime
+        found = path.stat()
     except OSError:
         return None
+    return found.st_mtime if found.st_size else None
 
 
 def _size(path: Path) -> int:

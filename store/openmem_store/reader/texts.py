@@ -43,7 +43,7 @@ SESSION_ID = (
 LIMIT = "Rows to return, 1 to 50. Example: 20"
 RANKING = (
     '"best" (default): rows that hold the rarer words and stand in a relevant part of the conversation first, the '
-    'newest first among equals. "contract": rows with more distinct words first, then BM25'
+    'newest first among equals. "contract": rows with more distinct words first, then BM25. Example: "contract"'
 )
 INCLUDE_ECHOES = (
     "true: also count and return your own earlier searches and their results. "

@@ -57,6 +57,8 @@ def test_a_commit_in_the_log_makes_a_session_new(layout: Layout) -> None:
         os.utime(store(layout, sid, said("x")), (1_000_000 - age, 1_000_000 - age))
     log = layout.sessions / "old.db-wal"
     log.touch()
+    assert databases.stored(layout) == ("new", "old"), "a look leaves an empty log, which is no change"
+    log.write_bytes(b"frames")
     os.utime(log, (1_000_000, 1_000_000))
     assert databases.stored(layout) == ("old", "new")
 
