@@ -86,7 +86,14 @@ class _Request(Named, kw_only=True):
     cache_control: msgspec.Raw = _ABSENT
 
 
+VALVE_BETA = "thinking-binding-controls-2026-08-01"
+"""Value of the `anthropic-beta` header without which the valve is refused."""
+
+_VALVE = b'{"prefix_mismatch_behavior":"drop_block"}'
+"""https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks"""
+
 _REQUEST = msgspec.json.Decoder(_Request)
+_THINKING = msgspec.json.Decoder(_Thinking)
 _MESSAGE = msgspec.json.Decoder(_Message)
 _BLOCK = msgspec.json.Decoder(_Block)
 _CONTENT = msgspec.json.Decoder(str | list[msgspec.Raw])
@@ -350,19 +357,29 @@ def _counted(draft: Draft) -> int:
 
 def render(conversation: Conversation, rendering: Rendering) -> bytes:
     """Put a request together under a view: what the view does not touch is the client's bytes."""
-    readable = source.readable(conversation.body)
+    body = conversation.body
+    readable = source.readable(body)
     places = source.members(readable)
     values: dict[Span, bytes] = {}
     if rendering.changes_items(len(conversation.items)):
         values[places["messages"]] = source.array(_messages(conversation, rendering))
-    if not rendering.instruct or conversation.instructed:
-        return source.replaced(conversation.body, values) if values else conversation.body
-    block = msgspec.json.encode({"type": "text", "text": texts.STANDING_INSTRUCTION})
-    if "system" not in places:
-        return source.with_member(source.replaced(conversation.body, values), "system", source.array([block]))
-    start, stop = places["system"]
-    values[start, stop] = _appended(conversation.body[start:stop], readable[start:stop], block)
-    return source.replaced(conversation.body, values)
+    if rendering.valve and "thinking" in places:
+        start, stop = places["thinking"]
+        values[start, stop] = _valved(body[start:stop])
+    if rendering.instruct and not conversation.instructed:
+        block = msgspec.json.encode({"type": "text", "text": texts.STANDING_INSTRUCTION})
+        if "system" not in places:
+            return source.with_member(source.replaced(body, values), "system", source.array([block]))
+        start, stop = places["system"]
+        values[start, stop] = _appended(body[start:stop], readable[start:stop], block)
+    return source.replaced(body, values) if values else body
+
+
+def _valved(thinking: bytes) -> bytes:
+    """Return the `thinking` parameter with the provider's valve open, where reasoning is on and its fields allow it."""
+    if not thinking.startswith(b"{") or _THINKING.decode(thinking).type not in ("adaptive", "enabled"):
+        return thinking
+    return source.with_member(source.without_member(thinking, "block_binding"), "block_binding", _VALVE)
 
 
 def _appended(system: bytes, readable: bytes, block: bytes) -> bytes:
@@ -453,6 +470,16 @@ class _Counts(msgspec.Struct):
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     output_tokens: int | None = None
+    iterations: msgspec.Raw = _ABSENT
+
+
+class _Iteration(msgspec.Struct):
+    """One sampling of an answer that took several, as server tools and the provider's own compaction do."""
+
+    type: str = ""
+    input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
 
 
 class _Reply(msgspec.Struct):
@@ -468,6 +495,7 @@ class _Event(msgspec.Struct):
 
 
 _EVENT = msgspec.json.Decoder(_Event)
+_ITERATIONS = msgspec.json.Decoder(list[_Iteration])
 
 
 def usage(payload: bytes) -> Usage | None:
@@ -485,5 +513,16 @@ def usage(payload: bytes) -> Usage | None:
         cache_read_tokens=counts.cache_read_input_tokens,
         cache_creation_tokens=counts.cache_creation_input_tokens,
         output_tokens=counts.output_tokens,
+        last_prompt=_last_prompt(counts.iterations),
         final=final,
     )
+
+
+def _last_prompt(iterations: msgspec.Raw) -> int | None:
+    """Return the prompt of the last sampling: it is the live context, their sum only what is paid."""
+    try:
+        every = _ITERATIONS.decode(iterations) if _present(iterations) else []
+    except msgspec.MsgspecError:
+        return None  # a detail we read for its worth; the counts beside it are still good
+    last = next((one for one in reversed(every) if one.type == "message"), None)
+    return last and last.input_tokens + last.cache_read_input_tokens + last.cache_creation_input_tokens

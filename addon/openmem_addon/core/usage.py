@@ -1,5 +1,6 @@
 """Own the tap beside a response: bytes in, the provider's own counts out. It never delays or changes a byte."""
 
+import re
 import sys
 import zlib
 from collections.abc import Callable
@@ -18,6 +19,11 @@ MOST_BUFFERED = 8 << 20
 """Bytes of an unfinished event or of a whole JSON answer that are kept; beyond, the usage is unknown."""
 
 
+_LINE_END = re.compile(rb"\n|\r\n|\r(?=.)", re.DOTALL)
+"""A line ends with LF, CRLF or CR (WHATWG, server-sent events); a CR at the end of what came so far
+may be half of a CRLF, so it waits for the next chunk."""
+
+
 class Usage(msgspec.Struct, frozen=True):
     """Counts as reported, tokens; None where a count was not."""
 
@@ -26,6 +32,8 @@ class Usage(msgspec.Struct, frozen=True):
     cache_read_tokens: int | None = None
     cache_creation_tokens: int | None = None
     output_tokens: int | None = None
+    last_prompt: int | None = None
+    """Prompt of the last sampling, where the answer took several and the counts above add them up."""
     final: bool = False
     """The answer is complete."""
     response_id: str | None = None
@@ -40,15 +48,16 @@ class Usage(msgspec.Struct, frozen=True):
             cache_read_tokens=_last(self.cache_read_tokens, newer.cache_read_tokens),
             cache_creation_tokens=_last(self.cache_creation_tokens, newer.cache_creation_tokens),
             output_tokens=_last(self.output_tokens, newer.output_tokens),
+            last_prompt=_last(self.last_prompt, newer.last_prompt),
             final=self.final or newer.final,
             response_id=newer.response_id or self.response_id,
             output=newer.output or self.output,
         )
 
     def prompt(self) -> int | None:
-        """Return the tokens of the whole prompt; None where the provider did not say."""
-        if self.input_tokens is None:
-            return None
+        """Return the tokens of the whole prompt as last sampled; None where the provider did not say."""
+        if self.last_prompt is not None or self.input_tokens is None:
+            return self.last_prompt
         return self.input_tokens + (self.cache_read_tokens or 0) + (self.cache_creation_tokens or 0)
 
 
@@ -68,6 +77,8 @@ class Tap:
         self._stream = "text/event-stream" in content_type.lower()
         self._decoder = decoder(content_encoding)
         self._buffer = bytearray()
+        self._scanned = 0
+        """Bytes of the buffer that hold no end of a line."""
         self._data: list[bytes] = []
         self._lost = self._decoder is None
         self._usage = Usage()
@@ -99,16 +110,15 @@ class Tap:
         return self._usage
 
     def _events(self) -> None:
-        # A line ends with LF, CRLF or CR (WHATWG, server-sent events); a CR at the end of what
-        # came so far may be half of a CRLF, so it waits for the next chunk.
         while True:
-            lf, cr = self._buffer.find(b"\n"), self._buffer.find(b"\r")
-            end = min((place for place in (lf, cr) if place != -1), default=-1)
-            if end == -1 or (end == cr and end == len(self._buffer) - 1):
+            found = _LINE_END.search(self._buffer, self._scanned)
+            if found is None:
+                self._scanned = max(0, len(self._buffer) - 1)
                 return
-            width = 2 if self._buffer.startswith(b"\r\n", end) else 1
-            line = bytes(self._buffer[:end])
-            del self._buffer[: end + width]
+            line = bytes(self._buffer[: found.start()])
+            self._scanned, stop = 0, found.end()
+            del found  # it holds a view of the buffer, which then could not shrink
+            del self._buffer[:stop]
             self._line(line)
 
     def _line(self, line: bytes) -> None:
@@ -133,6 +143,18 @@ class Tap:
             self._usage = self._usage.updated(found)
 
 
+class _Inflater(Protocol):
+    """A decompressor of one gzip member or one zstd frame."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
 class Decoder(Protocol):
     """An incremental decompressor."""
 
@@ -142,6 +164,23 @@ class Decoder(Protocol):
 class _Identity:
     def decompress(self, data: bytes, /) -> bytes:
         return data
+
+
+class _Members:
+    """One member or frame after the other: an encoder may end one at each flush (RFC 1952, RFC 8878)."""
+
+    def __init__(self, make: Callable[[], _Inflater]) -> None:
+        self._make = make
+        self._current = make()
+
+    def decompress(self, data: bytes, /) -> bytes:
+        pieces: list[bytes] = []
+        while data:
+            if self._current.eof:
+                self._current = self._make()
+            pieces.append(self._current.decompress(data))
+            data = self._current.unused_data if self._current.eof else b""
+        return b"".join(pieces)
 
 
 class _Brotli:
@@ -154,14 +193,19 @@ class _Brotli:
 
 _BROTLI_ERROR: type[Exception] = brotli.error  # pyright: ignore
 
+
+def _gunzip() -> _Inflater:
+    return zlib.decompressobj(wbits=47)
+
+
 DECODERS: dict[str, Callable[[], Decoder]] = {
     "": _Identity,
     "identity": _Identity,
-    "gzip": lambda: zlib.decompressobj(wbits=47),
-    "x-gzip": lambda: zlib.decompressobj(wbits=47),
+    "gzip": lambda: _Members(_gunzip),
+    "x-gzip": lambda: _Members(_gunzip),
     "deflate": zlib.decompressobj,
     "br": _Brotli,
-    "zstd": zstd.ZstdDecompressor,
+    "zstd": lambda: _Members(zstd.ZstdDecompressor),
 }
 
 
