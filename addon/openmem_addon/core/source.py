@@ -165,7 +165,7 @@ def arguments(text: str) -> str:
 
 def compact(text: bytes) -> str:
     """Return a JSON value without insignificant space, keys and numbers as written, readable characters unescaped."""
-    tight = msgspec.json.format(text, indent=-1).decode()
+    tight = msgspec.json.format(readable(text), indent=-1).decode()
     return _TEXT_ESCAPE.sub(_unescape, tight) if "\\u" in tight or "\\/" in tight else tight
 
 
@@ -177,8 +177,6 @@ def _unescape(match: re.Match[str]) -> str:
         return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
     if single:
         code = int(single, 16)
-        if 0xD800 <= code <= 0xDFFF:
-            return "\ufffd"
         if code >= 0x20 and chr(code) not in '"\\':
             return chr(code)
     return match[0]
