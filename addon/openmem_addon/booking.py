@@ -6,7 +6,7 @@ from openmem_store.rows import chain
 
 from .core import tokens
 from .core.usage import Usage
-from .core.view import Sample, Sent, Tail
+from .core.view import Sample, Sent, Tail, View
 from .storage import Session, Storage
 
 
@@ -24,6 +24,11 @@ class Ticket(msgspec.Struct, frozen=True):
     media: int
     before: Sent | None
     """What the thread's state said was sent before this request, to return to when it is refused."""
+    viewed: str | None = None
+    """Thread whose view was rendered, also by a request that moves no state."""
+    view: View | None = None
+    items: int = 0
+    """Wire messages of the request as it came."""
     kept: Tail | None = None
     """Where the request's rows end, if the provider keeps its response to be continued."""
 
@@ -53,6 +58,9 @@ class Booking:
             else:
                 sample = Sample(prompt, ticket.chars, ticket.media)
                 session.state.calibrate(ticket.key, ticket.model, sample)
+        thread = session.state.threads.get(ticket.key or "")
+        if ticket.key is not None and thread is not None and thread.tried:
+            session.state.threads[ticket.key] = msgspec.structs.replace(thread, tried=())
         if ticket.kept is not None and usage.response_id is not None:
             rows = chain(usage.output, previous=ticket.kept.fingerprint, thread=ticket.root or "")
             last = rows[-1].fingerprint if rows else ticket.kept.fingerprint

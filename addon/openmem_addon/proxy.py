@@ -9,8 +9,9 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import msgspec
-from mitmproxy import http
+from mitmproxy import ctx, http
 from mitmproxy.proxy import mode_specs
 from openmem_store import retention, settings
 from openmem_store.layout import Layout
@@ -23,6 +24,8 @@ from .core import adapter
 from .core.adapter import Route
 from .core.usage import Tap
 from .failopen import failure, to_stderr
+from .healing import HEALABLE, please_retry, retries
+from .resend import resend
 from .session import Inbound, Sessions
 
 HEALTH_HOST = "openmem.local"
@@ -41,9 +44,11 @@ WORKERS = 4
 class _Flight(msgspec.Struct):
     """What we hold of a flow between its request and the end of its response."""
 
-    route: Route
+    inbound: Inbound
     ticket: Ticket | None = None
     tap: Tap | None = None
+    refused: bool = False
+    """The answer is a refusal that what we changed may have caused; it is held back until it is looked at."""
 
 
 class OpenMem:
@@ -108,8 +113,11 @@ class OpenMem:
         if body is None:
             return  # larger than mitmproxy buffers: it is already on its way
         headers = {name.lower(): value for name, value in flow.request.headers.items()}
-        outcome = await self._sessions.handle(Inbound(route, headers, body))
-        self._flights[flow.id] = _Flight(route, outcome.ticket)
+        inbound = Inbound(route, headers, body)
+        outcome = await self._sessions.handle(inbound)
+        self._flights[flow.id] = _Flight(inbound, outcome.ticket)
+        if outcome.beta is not None:
+            flow.request.headers["anthropic-beta"] = _with_beta(headers.get("anthropic-beta", ""), outcome.beta)
         if outcome.body != body:
             flow.request.content = outcome.body
 
@@ -134,16 +142,14 @@ class OpenMem:
         if flight is None or flight.ticket is None:
             response.stream = True
             return
-        if not 200 <= response.status_code < 300:
+        if response.status_code in HEALABLE:
+            flight.refused = True
+        elif not 200 <= response.status_code < 300:
             self._refused(flow.id)
             response.stream = True
-            return
-        flight.tap = Tap(
-            flight.route.adapter.usage,
-            content_type=response.headers.get("content-type", ""),
-            content_encoding=response.headers.get("content-encoding", ""),
-        )
-        response.stream = self._reading(flight.tap)
+        else:
+            flight.tap = _tap(flight.inbound, response)
+            response.stream = self._reading(flight.tap)
 
     @staticmethod
     def _reading(tap: Tap):
@@ -158,8 +164,53 @@ class OpenMem:
 
         return pass_on
 
-    def response(self, flow: http.HTTPFlow) -> None:
+    async def response(self, flow: http.HTTPFlow) -> None:
+        flight = self._flights.get(flow.id)
+        if flight is not None and flight.refused:
+            await self._heal(flow, flight)
         self._ended(flow.id)
+
+    async def _heal(self, flow: http.HTTPFlow, flight: _Flight) -> None:
+        """Let a refusal we may have caused be asked again in another form; any other passes as it came."""
+        ticket, response = flight.ticket, flow.response
+        if ticket is None or response is None or self._sessions is None:
+            return
+        refusal = response.get_content(strict=False) or b""
+        if not self._sessions.healing.treat(ticket, flight.inbound.route, response.status_code, refusal):
+            return
+        if retries(flight.inbound.headers):
+            flow.response = http.Response.make(*please_retry())
+            return
+        self._sessions.booking.refused(ticket)
+        outcome = await self._sessions.handle(flight.inbound)
+        flight.ticket = outcome.ticket
+        headers = {name.lower(): value for name, value in flow.request.headers.items()}
+        if outcome.beta is not None:
+            headers["anthropic-beta"] = _with_beta(headers.get("anthropic-beta", ""), outcome.beta)
+        try:
+            answer = await resend(
+                flow.request.url, headers, outcome.body, roots=self._roots(), through=self._upstream_proxy(flow)
+            )
+        except httpx.HTTPError as error:
+            to_stderr(str(failure(error)))  # the refusal passes as it came
+            return
+        flow.response = http.Response.make(answer.status, answer.body, dict(answer.headers))
+        if 200 <= answer.status < 300 and outcome.ticket is not None:
+            flight.tap = _tap(flight.inbound, flow.response)
+            flight.tap.feed(answer.body)
+
+    @staticmethod
+    def _roots() -> str | None:
+        return ctx.options.ssl_verify_upstream_trusted_ca or None
+
+    @staticmethod
+    def _upstream_proxy(flow: http.HTTPFlow) -> str | None:
+        """Return the proxy behind this one, where there is one."""
+        mode = flow.client_conn.proxy_mode
+        if not isinstance(mode, mode_specs.UpstreamMode):
+            return None
+        host, port = mode.address
+        return f"{mode.scheme}://{host}:{port}"
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Book what was read so far: a client may hang up after the last event, and a provider in the middle."""
@@ -197,6 +248,20 @@ class OpenMem:
             "fail_opens": self._sessions.fail_opens if self._sessions else 0,
         }
         return http.Response.make(200, json.dumps(answer), {"content-type": "application/json"})
+
+
+def _tap(inbound: Inbound, response: http.Response) -> Tap:
+    return Tap(
+        inbound.route.adapter.usage,
+        content_type=response.headers.get("content-type", ""),
+        content_encoding=response.headers.get("content-encoding", ""),
+    )
+
+
+def _with_beta(stated: str, value: str) -> str:
+    """Return the `anthropic-beta` header with one more value."""
+    values = [known.strip() for known in stated.split(",") if known.strip()]
+    return ",".join(values if value in values else [*values, value])
 
 
 def _is_large(request: http.Request) -> bool:

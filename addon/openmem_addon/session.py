@@ -27,6 +27,7 @@ from .core.model import Conversation
 from .core.rewrite import Policy, Rewrite
 from .core.view import Sample, Tail, Thread
 from .failopen import Log, failure
+from .healing import Healing
 from .storage import Session, Storage
 
 PATIENCE_S = 10.0
@@ -50,6 +51,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
     body: bytes
     ticket: Ticket | None
+    beta: str | None = None
+    """A value that the `anthropic-beta` header must have."""
 
 
 class Sessions:
@@ -75,6 +78,7 @@ class Sessions:
         self._log = log
         self._storage = Storage(layout, queue, disk=disk, log=log, now=now)
         self.booking = Booking(self._storage)
+        self.healing = Healing(self._storage, log)
         self._sessions: dict[str, Session] = {}
         self.fail_opens = 0
 
@@ -169,9 +173,12 @@ class Sessions:
             chars=result.chars,
             media=result.media,
             before=before,
+            viewed=key,
+            view=result.view,
+            items=len(conversation.items),
             kept=Tail(key, result.rows[-1].fingerprint) if conversation.kept else None,
         )
-        return Outcome(body, ticket)
+        return Outcome(body, ticket, inbound.route.valve if result.rendering.valve else None)
 
     async def _continued(
         self, session: Session, inbound: Inbound, conversation: Conversation, previous: str
@@ -210,16 +217,16 @@ class Sessions:
         root = rewrite.root(conversation)
         key = state.find(identity.lane, root) if root else None
         thread = state.threads[key] if key else None
-        body = inbound.body
-        trimmed = 0
+        body, view, trimmed, beta = inbound.body, None, 0, None
         if thread is not None and thread.changed():
             policy = self._policy(session, conversation, may_change=False, force=False)
             result, body = await self._work(_rewrite, inbound.route, conversation, thread, policy, None)
-            trimmed = result.trimmed
+            view, trimmed = result.view, result.trimmed
+            beta = inbound.route.valve if result.rendering.valve else None
         if identity.kind == "compaction":
             session.compacting.add(identity.lane)
         if identity.kind == "count" or not self._settings.proxy_enabled:
-            return Outcome(body, None)
+            return Outcome(body, None, beta)
         ticket = Ticket(
             session=session,
             key=None,
@@ -230,8 +237,11 @@ class Sessions:
             chars=0,
             media=0,
             before=None,
+            viewed=key if view is not None else None,
+            view=view,
+            items=len(conversation.items),
         )
-        return Outcome(body, ticket)
+        return Outcome(body, ticket, beta)
 
     def _policy(self, session: Session, conversation: Conversation, *, may_change: bool, force: bool) -> Policy:
         settings = self._settings

@@ -22,6 +22,15 @@ class FailOpen(msgspec.Struct, frozen=True, tag="fail_open"):
     """Exception type. Never message content."""
 
 
+class Heal(msgspec.Struct, frozen=True, tag="heal"):
+    """A refusal that what we changed may have caused; the thread was changed and the client asked again."""
+
+    location: str
+    """The remedy: `valve`, `strip` or `trim`."""
+    error: str
+    """The kind of refusal: `binding`, `signature`, `orphan` or `long`."""
+
+
 class Usage(msgspec.Struct, frozen=True, tag="usage"):
     """One model call, as the provider reported it. A count it did not report is None, never 0."""
 
@@ -41,4 +50,4 @@ class Usage(msgspec.Struct, frozen=True, tag="usage"):
     """Their places in prefix order: `tools`, `system`, `m-<k>`, comma-separated."""
 
 
-Event = Trim | FailOpen | Usage
+Event = Trim | FailOpen | Heal | Usage

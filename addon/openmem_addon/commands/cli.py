@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": Command("demo", "show the whole line at work, without key or network, in half a minute"),
     "mcp": Command("mcp", "the search tools as an MCP server on standard input and output"),
     "status": Command("status", "say in five lines what runs and what is stored"),
+    "forget": Command("forget", "delete stored sessions: forget SESSION ..., or forget --all"),
 }
 """`test` belongs to run.sh: it needs the checkout's development tools."""
 

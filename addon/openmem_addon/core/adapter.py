@@ -27,6 +27,8 @@ class Route(msgspec.Struct, frozen=True):
     adapter: Adapter
     counts: bool = False
     """The path only counts tokens."""
+    valve: str | None = None
+    """Value of the `anthropic-beta` header that a request with the valve open needs; None where there is no valve."""
 
 
 def _wire(module: ModuleType) -> Adapter:
@@ -34,8 +36,8 @@ def _wire(module: ModuleType) -> Adapter:
 
 
 ROUTES: dict[str, Route] = {
-    "/v1/messages": Route(_wire(anthropic)),
-    "/v1/messages/count_tokens": Route(_wire(anthropic), counts=True),
+    "/v1/messages": Route(_wire(anthropic), valve=anthropic.VALVE_BETA),
+    "/v1/messages/count_tokens": Route(_wire(anthropic), counts=True, valve=anthropic.VALVE_BETA),
     "/chat/completions": Route(_wire(chat)),
     "/responses": Route(_wire(responses)),
 }

@@ -52,6 +52,12 @@ class _Block(msgspec.Struct):
     cache_control: msgspec.Raw = _ABSENT
 
 
+class _Found(msgspec.Struct):
+    """What the provider's own tool search answers with."""
+
+    tool_references: list[msgspec.Raw] = []
+
+
 class _Message(msgspec.Struct):
     role: Literal["user", "assistant", "system"]
     content: str | list[msgspec.Raw]
@@ -99,6 +105,7 @@ _BLOCK = msgspec.json.Decoder(_Block)
 _CONTENT = msgspec.json.Decoder(str | list[msgspec.Raw])
 _TOOL = msgspec.json.Decoder(_Tool)
 _SOURCE = msgspec.json.Decoder(_Source)
+_FOUND = msgspec.json.Decoder(_Found)
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -213,7 +220,7 @@ class _Reader:
             bare=bool(blocks) and all(block.type in _SIGNED for block in blocks),
             ends_in_server_tool=message.role == "assistant" and bool(blocks) and _is_server(blocks[-1].type),
             loads=tuple(name for block in blocks for name in _loads(block)),
-            teaches=kind in ("system", "wrapper", "turn") and _teaches(kind, drafts),
+            teaches=message.role != "assistant" and _teaches(kind, drafts),
             results=tuple(results),
             chars=sum(_counted(draft) for draft in drafts),
             signed_chars=signed_chars,
@@ -272,8 +279,12 @@ def _kind(role: str, blocks: Sequence[_Block]) -> ItemKind:
 
 
 def _teaches(kind: ItemKind, drafts: Sequence[Draft]) -> bool:
-    """Return whether a text that the client wrote, not the user, offers our tools."""
-    return any(offers_search(draft.text) for draft in drafts if kind != "turn" or is_wrapper(draft.text))
+    """Return whether a text that the client wrote, not the user or a tool, offers our tools."""
+    return any(
+        offers_search(draft.text)
+        for draft in drafts
+        if draft.kind == "text" and (kind == "system" or is_wrapper(draft.text))
+    )
 
 
 def _is_server(kind: str) -> bool:
@@ -306,9 +317,13 @@ def _content(content: msgspec.Raw) -> str | list[msgspec.Raw] | None:
 
 
 def _loads(block: _Block) -> list[str]:
-    if block.type != "tool_result" or b"tool_reference" not in bytes(block.content):
+    """Return the tools a result loads: the client's own search answers with parts, the provider's with an object."""
+    if not block.type.endswith("tool_result") or b"tool_reference" not in bytes(block.content):
         return []
-    parts = [_BLOCK.decode(raw) for raw in _parts(block.content)]
+    raws = _parts(block.content)
+    if _content(block.content) is None:
+        raws = _FOUND.decode(block.content).tool_references
+    parts = [_BLOCK.decode(raw) for raw in raws]
     return [part.tool_name for part in parts if part.type == "tool_reference"]
 
 
@@ -330,7 +345,7 @@ def _compressible(block: _Block) -> bool:
 
 def _described(block: _Block, raw: bytes) -> str:
     """Return a part that is no text: its type, size and hash; the text of a plain-text document as it is."""
-    where = _SOURCE.decode(block.source) if _present(block.source) else _Source()
+    where = _SOURCE.decode(block.source) if bytes(block.source)[:1] == b"{" else _Source()  # or an address
     if where.type == "text" and where.data is not None:
         return where.data
     given = where.data or where.url or where.file_id
@@ -398,7 +413,7 @@ def _text_block(text: bytes) -> bytes:
 
 def _messages(conversation: Conversation, rendering: Rendering) -> list[bytes]:
     items = conversation.items
-    moved = [part for index in rendering.moved for part in _parts_of(items[index].source)]
+    moved = [items[index].source for index in rendering.moved]
     written: list[bytes] = []
     placing = False
     for index in rendering.kept:
@@ -406,14 +421,27 @@ def _messages(conversation: Conversation, rendering: Rendering) -> list[bytes]:
         if placing:
             placing = False
             if items[index].kind == "system":
-                text = _with_parts(text, [*moved, *_parts_of(text)])
+                text = _merged([*moved, text])
             else:
-                written.append(b'{"role":"system","content":' + source.array(moved) + b"}")
+                written.append(_merged(moved))
         written.append(text)
         placing = placing or index == rendering.moved_after
     if placing:
-        written.append(b'{"role":"system","content":' + source.array(moved) + b"}")
+        written.append(_merged(moved))
     return written
+
+
+def _merged(messages: Sequence[bytes]) -> bytes:
+    """Return system messages as one: the parts of all, and of each parameter beside them the last value."""
+    parts = [part for message in messages for part in _parts_of(message)]
+    text = _with_parts(messages[-1], parts)
+    known = source.members(source.readable(text)).keys()
+    for message in reversed(messages[:-1]):
+        for key, (start, stop) in source.members(source.readable(message)).items():
+            if key not in known:
+                text = source.with_member(text, key, message[start:stop])
+        known = source.members(source.readable(text)).keys()
+    return text
 
 
 def _message(item: Item, index: int, rendering: Rendering) -> bytes:

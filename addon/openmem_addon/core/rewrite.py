@@ -110,7 +110,11 @@ def decide(
 
     before = measure(shown)
     cut = None
-    if policy.may_change and (standing.active or can_look) and _due(before, standing, policy):
+    if (
+        policy.may_change
+        and (standing.active or can_look)
+        and _due(before, standing, policy, force=policy.force or known.force)
+    ):
         cut = _cut(conversation, shown, policy, measure)
     view = shown
     trimmed = None
@@ -120,7 +124,9 @@ def decide(
         newly = _absent(items, rendering_of(items, view)) - _absent(items, rendering_of(items, shown))
         trimmed = events.Trim(tokens_before=before, tokens_after=view.tokens_after, dropped=len(newly))
 
-    rendering = rendering_of(items, view, policy)
+    if known.force and policy.may_change:
+        following = msgspec.structs.replace(following, force=False)
+    rendering = rendering_of(items, view, policy, valve=known.valve)
     chars, media = _weight(conversation, view, policy)
     dropped, cut_row, blob_ids = _row_flags(items, view, rendering)
     return Rewrite(
@@ -240,8 +246,8 @@ def _first_view(conversation: Conversation, policy: Policy, can_look: bool) -> V
     return View(active=active, instruct=active and policy.instruct)
 
 
-def _due(estimate: int, view: View, policy: Policy) -> bool:
-    if policy.force:
+def _due(estimate: int, view: View, policy: Policy, *, force: bool) -> bool:
+    if force:
         return True
     rested = view.tokens_after + REST_SHARE * policy.trim_tokens if view.cut is not None else 0
     return estimate >= max(policy.trim_tokens, rested)
@@ -339,7 +345,7 @@ def _new_blobs(items: Sequence[Item], old: View, new: View) -> dict[str, str]:
 # --- applying a view ---------------------------------------------------------------------------------------
 
 
-def rendering_of(items: Sequence[Item], view: View, policy: Policy | None = None) -> Rendering:
+def rendering_of(items: Sequence[Item], view: View, policy: Policy | None = None, *, valve: bool = False) -> Rendering:
     """Return a view applied to a history. Without a policy the compressed texts are left out."""
     leaving = {index for start, stop in view.dropped for index in range(start, stop)} | set(view.moved)
     kept = [index for index in range(len(items)) if index not in leaving]
@@ -371,6 +377,7 @@ def rendering_of(items: Sequence[Item], view: View, policy: Policy | None = None
         noted=view.cut,
         moved=view.moved,
         moved_after=view.moved_after,
+        valve=valve,
         compressed=compressed,
     )
 

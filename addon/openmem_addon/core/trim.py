@@ -137,10 +137,13 @@ def _kept(items: Sequence[Item], cut: int, outside: Sequence[int]) -> set[int]:
     if reply is not None:
         kept |= set(range(_reasoning_before(items, reply), reply + 1))
     leaving = set(outside)
-    used = {call.name for index, item in enumerate(items) if index not in leaving for call in item.calls}
-    for start, stop in _loading_groups(items, used):
-        kept |= set(range(start, stop)) & leaving
-    return kept
+    while True:  # a group that is kept for what it loads may itself use what another one loads
+        shown = (item for index, item in enumerate(items) if index not in leaving or index in kept)
+        used = {call.name for item in shown for call in item.calls}
+        loading = {index for group in _loading_groups(items, used) for index in range(*group)} & leaving
+        if loading <= kept:
+            return kept
+        kept |= loading
 
 
 def _reply_before(items: Sequence[Item], cut: int) -> int | None:

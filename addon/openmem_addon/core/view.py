@@ -83,6 +83,12 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     sent: Sent | None = None
     first_reply: str = ""
     """Mark of the first assistant item, empty before there is one: it tells a fork from a namesake."""
+    valve: bool = False
+    """Requests ask the provider to drop reasoning of another prefix instead of refusing: it has refused once."""
+    force: bool = False
+    """The provider refused the last request in a way that a trim cures."""
+    tried: tuple[str, ...] = ()
+    """Remedies used since the provider last accepted a request."""
 
     def view(self, items: Sequence[Item]) -> View:
         """Return the newest view that a history fits; the base view fits every history of the thread."""
@@ -96,6 +102,13 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
         if old is self.base:
             return msgspec.structs.replace(self, base=new)
         return msgspec.structs.replace(self, views=tuple(new if view is old else view for view in self.views))
+
+    def stripped(self, view: View, items: int) -> "Thread":
+        """Return the thread with no signed reasoning before `items` in a view that a request was rendered under."""
+        bare = msgspec.structs.replace(view, strip=items)
+        if view == self.base:
+            return msgspec.structs.replace(self, base=bare)
+        return msgspec.structs.replace(self, views=tuple(bare if known == view else known for known in self.views))
 
     def trimmed_to(self, view: View) -> "Thread":
         """Return the thread with one more epoch."""
@@ -126,6 +139,8 @@ class Rendering(msgspec.Struct, frozen=True):
     """The kept item that opens with the note."""
     moved: tuple[int, ...]
     moved_after: int | None
+    valve: bool
+    """Ask the provider to drop reasoning of another prefix; only a thread it refused does."""
     compressed: Mapping[int, Mapping[int, str]]
     """Item index to content block index to the text that stands for its result."""
 
