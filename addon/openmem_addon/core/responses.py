@@ -44,6 +44,7 @@ class _Item(msgspec.Struct):
     tools: msgspec.Raw = _ABSENT
     summary: msgspec.Raw = _ABSENT
     encrypted_content: str | None = None
+    result: str | None = None
 
 
 class _Part(msgspec.Struct):
@@ -255,7 +256,8 @@ class _Reader:
             results=results,
             chars=chars,
             signed_chars=chars if signed else 0,
-            media=sum(_media(part) for part, _ in parts) + sum(_media(part) for part, _ in _parts(item.output)),
+            media=sum(_media(part) for part, _ in (*parts, *_parts(item.output)))
+            + (media.tile_tokens(item.result, low=False) if item.result else 0),
         )
         if kind not in ("pinned", "other"):
             self._previous = kind
@@ -300,7 +302,9 @@ class _Reader:
         if kind.answered:
             return drafts, (Call(identifier, name),), (), ()
         inside = kind.result(item)
-        if _present(inside):
+        if item.result is not None:
+            drafts.append(Draft("tool", "tool_result", name, attached("image", item.result, None, b"")))
+        elif _present(inside):
             drafts.append(Draft("tool", "tool_result", name, "\n".join(text for _, text in _parts(inside))))
         return drafts, (), (), ()
 
