@@ -1,0 +1,58 @@
+"""Hold every wire to the table of conversations in `fixtures/conversations`.
+
+`OPENMEM_WRITE_EXPECTED=1` writes what comes out as what is expected: read the difference before it is committed.
+"""
+
+import os
+
+import pytest
+
+from tests import table
+from tests.table import Case
+from tests.wires import Wire, faults
+
+CASES = table.cases()
+WRITE = os.environ.get("OPENMEM_WRITE_EXPECTED") == "1"
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.folder.name)
+each_body = pytest.mark.parametrize(
+    ("case", "wire"),
+    [pytest.param(case, wire, id=f"{case.folder.name}-{wire}") for case in CASES for wire in case.wires],
+)
+
+
+@each_case
+def test_a_conversation_gives_the_rows_and_the_views_its_folder_says(case: Case) -> None:
+    outcome = table.outcome(case, {wire: table.play(case, wire) for wire in case.wires})
+    if WRITE:
+        table.write(case, outcome)
+    assert outcome == table.read(case.folder).requests
+
+
+@each_case
+def test_one_conversation_gives_the_same_rows_and_drops_the_same_on_every_wire(case: Case) -> None:
+    first, *others = [[sent and table.facts(sent) for sent in table.play(case, wire)] for wire in case.wires]
+    for other in others:
+        assert other == first
+
+
+@each_body
+def test_what_leaves_is_accepted_where_what_came_was(case: Case, wire: Wire) -> None:
+    for sent in table.play(case, wire):
+        if sent is not None and not faults(wire, sent.inbound):
+            assert faults(wire, sent.outbound) == []
+
+
+@each_case
+def test_a_folder_says_in_one_line_what_it_shows(case: Case) -> None:
+    assert case.shows
+    assert "\n" not in case.shows
+    files = {path.name for path in case.folder.iterdir()}
+    assert files == {"expected.json", *(f"{wire}.json" for wire in case.wires)}
+    assert case.wires
+
+
+def test_the_readme_names_every_field_a_case_may_give() -> None:
+    readme = (table.TABLE / "README.md").read_text()
+    for field in table.Given.__struct_fields__:
+        assert f"`{field}`" in readme
