@@ -1,11 +1,13 @@
-"""Own how long anything is kept: sessions by age, blobs while a session names them."""
+"""Own how long anything is kept: sessions by age or until they are forgotten, blobs while a session names them."""
 
+import contextlib
 import math
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from pathlib import Path
 
 import apsw
+import msgspec
 
 from openmem_store import schema
 from openmem_store.layout import Layout, is_scratch, session_of
@@ -13,6 +15,9 @@ from openmem_store.lock import Lock, WriterBusy
 
 DAY = 86_400.0
 """Seconds; also the least time between two sweeps."""
+
+IN_FLIGHT = 60.0
+"""Seconds for which a blob without a row is left alone: it is written just before the row that names it."""
 
 _NAMED = "SELECT DISTINCT blob_id FROM messages WHERE kind = 'tool_result' AND blob_id IS NOT NULL"
 
@@ -32,19 +37,62 @@ def sweep(layout: Layout, *, ttl_days: int, now: float, busy: Collection[str] = 
     removed: list[str] = []
     for sid in sorted(_sessions(layout).keys() - set(busy)):
         try:
-            if _remove(layout, sid, oldest):
-                removed.append(sid)
+            with contextlib.suppress(WriterBusy), _alone(layout, sid):
+                if _newest(_files_of(layout, sid)) < oldest:
+                    _unlink(_files_of(layout, sid))
+                    removed.append(sid)
         except OSError as error:
             failures.append(error)
     expired = [path for path in _debris(layout) if _modified(path) < oldest]
-    for path in [*expired, *_unnamed_blobs(layout, oldest)]:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            failures.append(error)
+    failures += _delete([*expired, *(_unnamed_blobs(layout, oldest) or ())])
     if failures:
         raise failures[0]
     return tuple(removed)
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What `forget` deleted, and what it had to leave."""
+
+    sessions: tuple[str, ...]
+    """Ids whose files are gone."""
+    in_use: tuple[str, ...]
+    """Ids that a running proxy writes."""
+    blobs: int
+    """Texts of compressed tool results that are gone."""
+    blobs_checked: bool
+    """False: no such text was deleted, because a remaining session that may name it cannot be read."""
+
+
+def stored(layout: Layout) -> dict[str, int]:
+    """Return the id of every session that has a file, sorted, and the bytes of its files."""
+    return {sid: sum(map(_size, files)) for sid, files in sorted(_sessions(layout).items())}
+
+
+def forget(layout: Layout, sids: Iterable[str], *, now: float) -> Forgotten:
+    """Delete these sessions whatever their age, and every blob that no remaining session names.
+
+    A session that any writer holds stays whole. `now`: seconds since the epoch. Raises the first
+    OSError met while deleting, after everything else was tried.
+    """
+    failures: list[OSError] = []
+    removed: list[str] = []
+    in_use: list[str] = []
+    orphans: set[str] = set()
+    for sid in sids:
+        try:
+            with _alone(layout, sid):
+                orphans |= _names(layout.database(sid))
+                _unlink([*_files_of(layout, sid), *_debris_of(layout, sid)])
+                removed.append(sid)
+        except WriterBusy:
+            in_use.append(sid)
+        except OSError as error:
+            failures.append(error)
+    unnamed = _unnamed_blobs(layout, now - IN_FLIGHT, orphans=orphans)
+    failures += _delete(unnamed or ())
+    if failures:
+        raise failures[0]
+    return Forgotten(tuple(removed), tuple(in_use), len(unnamed or ()), unnamed is not None)
 
 
 def _due(stamp: Path, now: float) -> bool:
@@ -78,21 +126,42 @@ def _debris(layout: Layout) -> list[Path]:
     return [path for place in (layout.sessions, layout.blobs) for path in _files(place, is_scratch)]
 
 
-def _remove(layout: Layout, sid: str, oldest: float) -> bool:
-    """Delete the files of `sid` unless one is newer than `oldest` or a writer has the session."""
+@contextlib.contextmanager
+def _alone(layout: Layout, sid: str) -> Generator[None]:
+    """Keep every writer away from `sid`. Raises WriterBusy where one has it."""
+    lock = Lock(layout.writers_lock, sid)
     try:
-        lock = Lock(layout.writers_lock, sid)
-    except WriterBusy:
-        return False
-    try:
-        files = list(_files(layout.sessions, lambda name: session_of(name) == sid))
-        if not files or _newest(files) >= oldest:
-            return False
-        for path in sorted(files):  # the database goes before its log: never a log without its commits
-            path.unlink(missing_ok=True)
-        return True
+        yield
     finally:
         lock.release()
+
+
+def _files_of(layout: Layout, sid: str) -> list[Path]:
+    """Return the session's files, the database before its log: never a log without its commits."""
+    return sorted(_files(layout.sessions, lambda name: session_of(name) == sid))
+
+
+def _debris_of(layout: Layout, sid: str) -> list[Path]:
+    def of_this(name: str) -> bool:
+        return is_scratch(name) and session_of(name[1:].rpartition(".")[0]) == sid
+
+    return list(_files(layout.sessions, of_this))
+
+
+def _unlink(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _delete(paths: Iterable[Path]) -> list[OSError]:
+    """Delete what can be deleted and return why the rest cannot."""
+    failures: list[OSError] = []
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            failures.append(error)
+    return failures
 
 
 def _newest(files: Collection[Path]) -> float:
@@ -102,7 +171,7 @@ def _newest(files: Collection[Path]) -> float:
     listing it, does not prolong it.
     """
     changed = [path for path in files if not path.name.endswith("-shm") and not _empty_log(path)]
-    return max(map(_modified, changed or files))
+    return max(map(_modified, changed or files), default=math.inf)
 
 
 def _empty_log(path: Path) -> bool:
@@ -117,12 +186,22 @@ def _modified(path: Path) -> float:
         return math.inf
 
 
-def _unnamed_blobs(layout: Layout, oldest: float) -> list[Path]:
-    """Return the blobs older than `oldest` that no session names; none while a session cannot be read."""
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _unnamed_blobs(layout: Layout, oldest: float, *, orphans: Collection[str] = ()) -> list[Path] | None:
+    """Return the blobs that no session names and that are older than `oldest` or in `orphans`.
+
+    None while a session cannot be read: it may name any of them.
+    """
     blobs = {
         path.stem: path
         for path in _files(layout.blobs, lambda name: name.endswith(".txt") and not name.startswith("."))
-        if _modified(path) < oldest
+        if path.stem in orphans or _modified(path) < oldest
     }
     if not blobs:
         return []
@@ -131,8 +210,16 @@ def _unnamed_blobs(layout: Layout, oldest: float) -> list[Path]:
             for blob_id in _named(database):
                 blobs.pop(blob_id, None)
         except (apsw.Error, schema.UnsupportedSchema):
-            return []
-    return [path for path in blobs.values() if _modified(path) < oldest]
+            return None
+    return [path for path in blobs.values() if path.stem in orphans or _modified(path) < oldest]
+
+
+def _names(database: Path) -> set[str]:
+    """Return the blobs that a session names; none where it cannot be read."""
+    try:
+        return set(_named(database)) if database.is_file() else set()
+    except (apsw.Error, schema.UnsupportedSchema):
+        return set()
 
 
 def _named(database: Path) -> list[str]:

@@ -201,3 +201,82 @@ def test_an_open_writer_begins_anew_when_its_idle_session_was_deleted(layout: La
     writer.sync(rows, dropped=(), cut=None, owned=0, blobs={}, at="t")
     writer.close()
     assert schema.open_reader(layout.database("s")).execute("SELECT text FROM messages").get == "a"
+
+
+def forget(layout: Layout, *sids: str) -> retention.Forgotten:
+    return retention.forget(layout, sids, now=NOW)
+
+
+def test_a_forgotten_session_goes_with_all_its_files_whatever_its_age(layout: Layout) -> None:
+    for suffix in (*SUFFIXES, ".db.corrupt-1"):
+        put(layout.sessions / f"gone{suffix}", NOW)
+        put(layout.sessions / f"stays{suffix}", NOW)
+    put(layout.sessions / ".gone.trim.json.0123abcd", NOW)
+    put(layout.sessions / ".stays.trim.json.0123abcd", NOW)
+    assert forget(layout, "gone").sessions == ("gone",)
+    assert {name.lstrip(".").split(".")[0] for name in names(layout.sessions)} == {"stays"}
+    assert len(names(layout.sessions)) == len(SUFFIXES) + 2
+
+
+def test_a_blob_is_forgotten_with_the_last_session_that_names_it(layout: Layout) -> None:
+    shared, own, orphan, young = (blobs.write(layout, text) for text in ("shared", "own", "orphan", "young"))
+    stored(layout, "a", "shared", shared)
+    stored(layout, "b", "shared", shared)
+    stored(layout, "c", "own", own)
+    age(layout, NOW)
+    os.utime(layout.blob(orphan), (NOW - retention.IN_FLIGHT - 1,) * 2)
+    assert forget(layout, "a", "c") == retention.Forgotten(("a", "c"), (), 2, blobs_checked=True)
+    assert names(layout.blobs) == {f"{shared}.txt", f"{young}.txt"}
+    assert forget(layout, "b").blobs == 1
+    assert names(layout.blobs) == {f"{young}.txt"}
+
+
+def test_a_session_that_has_a_writer_is_not_forgotten(layout: Layout) -> None:
+    name = blobs.write(layout, "text")
+    stored(layout, "s", "text", name)
+    lock = Lock(layout.writers_lock, "s")
+    before = names(layout.sessions)
+    assert forget(layout, "s") == retention.Forgotten((), ("s",), 0, blobs_checked=True)
+    assert names(layout.sessions) >= before
+    assert blobs.read(layout, name) == "text"
+    lock.release()
+    assert forget(layout, "s").sessions == ("s",)
+
+
+@pytest.mark.parametrize("spoil", [damaged, newer])
+def test_forgetting_says_when_a_session_that_cannot_be_read_keeps_the_blobs(
+    layout: Layout, spoil: Callable[[Path], None]
+) -> None:
+    name = blobs.write(layout, "text")
+    stored(layout, "s", "text", name)
+    spoil(layout.database("other"))
+    assert forget(layout, "s") == retention.Forgotten(("s",), (), 0, blobs_checked=False)
+    assert blobs.read(layout, name) == "text"
+    os.utime(layout.blob(name), (OLD, OLD))
+    assert forget(layout, "other").blobs == 1
+
+
+def test_forgetting_goes_on_after_a_file_that_cannot_be_deleted(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sid in ("a", "b", "c"):
+        put(layout.registration(sid), NOW)
+    unlink = Path.unlink
+
+    def refuse(self: Path, missing_ok: bool = False) -> None:
+        if self.name == "b.json":
+            raise PermissionError("not yours")
+        unlink(self, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(PermissionError, match="not yours"):
+        forget(layout, "a", "b", "c")
+    assert names(layout.sessions) == {"b.json"}
+
+
+def test_every_session_with_a_file_is_listed_with_its_bytes(layout: Layout) -> None:
+    put(layout.registration("b"), NOW)
+    put(layout.force("b"), NOW)
+    put(layout.trim("a"), NOW)
+    put(layout.sessions / "notes.txt", NOW)
+    assert retention.stored(layout) == {"a": 1, "b": 2}
