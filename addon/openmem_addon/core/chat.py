@@ -119,6 +119,7 @@ def parse(body: bytes) -> Conversation:
     """Take a request apart. Raises NotSplicable where it is not what the wire's documentation says."""
     readable = source.readable(body)
     try:
+        body.decode()  # invalid UTF-8 is nothing to splice, not even where we would not read it
         return _parse(body, readable)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise NotSplicable(f"not a Chat Completions request: {type(error).__name__}") from error
