@@ -1,0 +1,39 @@
+"""Hold the routes to the paths that agents and gateways use."""
+
+import pytest
+from openmem_addon.core import adapter, anthropic
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        ("/v1/messages", False),
+        ("/v1/messages?beta=true", False),
+        ("/v1/messages/", False),
+        ("/gateway/anthropic/v1/messages?x=/v1/nothing", False),
+        ("/v1/messages/count_tokens", True),
+        ("/v1/messages/count_tokens?beta=true", True),
+    ],
+)
+def test_a_path_of_the_messages_wire_is_routed(path: str, counts: bool) -> None:
+    route = adapter.for_path(path)
+    assert route is not None
+    assert route.adapter is anthropic
+    assert route.counts == counts
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "",
+        "/v1/models",
+        "/v1/messages/batches",
+        "/v1/message",
+        "/v2/messages",
+        "/x?next=/v1/messages",
+        "/v1/messagesx",
+    ],
+)
+def test_any_other_path_is_none_of_ours(path: str) -> None:
+    assert adapter.for_path(path) is None

@@ -1,0 +1,52 @@
+"""Hold the shared values: which tools are ours, and what makes two items the same one."""
+
+import pytest
+from openmem_addon.core import anthropic
+from openmem_addon.core.model import is_own_tool, is_search_tool, mark
+
+from tests.conversations import MARK, assistant, body, encode, result, text, thinking, use, user
+
+
+@pytest.mark.parametrize(
+    ("name", "search", "own"),
+    [
+        ("smart_compact_search", True, True),
+        ("mcp__openmem__smart_compact_search", True, True),
+        ("openmem_smart_compact_search", True, True),
+        ("mcp__openmem__smart_compact_get", False, True),
+        ("openmem.smart_compact_sql", False, True),
+        ("mcp__smart_compact_search__other", False, False),
+        ("Read", False, False),
+        ("", False, False),
+        ("smart_compact", False, False),
+    ],
+)
+def test_our_tools_are_known_by_the_last_part_of_their_name(name: str, search: bool, own: bool) -> None:
+    assert (is_search_tool(name), is_own_tool(name)) == (search, own)
+
+
+def test_a_result_without_a_name_is_not_ours() -> None:
+    assert not is_own_tool(None)
+
+
+def _mark(message: dict) -> str:
+    return mark(anthropic.parse(encode(body(user("go"), assistant(use("toolu_1")), message))).items[2])
+
+
+def test_an_item_is_the_same_without_its_reasoning_and_its_markers() -> None:
+    with_reasoning = assistant(thinking("hm"), text("yes", cache_control=MARK))
+    assert _mark(with_reasoning) == _mark({"role": "assistant", "content": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (user("go"), user("go on")),
+        (user("go"), assistant("go")),
+        (user("go", "on"), user("goon")),
+        (user(result("toolu_1", "x")), user("x")),
+        (user(result("toolu_1", "x")), user(result("toolu_2", "x"))),
+    ],
+)
+def test_items_that_say_another_thing_are_others(one: dict, other: dict) -> None:
+    assert _mark(one) != _mark(other)
