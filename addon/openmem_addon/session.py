@@ -95,7 +95,7 @@ class Sessions:
         if identity is None:
             if not (conversation.offers_tools() or self._settings.record_all):
                 return Outcome(inbound.body, None)
-            identity = identify.derived(conversation)
+            identity = identify.derived(inbound.headers, conversation, counts=inbound.route.counts)
         session = self._session(identity.sid)
         session.flights += 1
         outcome = Outcome(inbound.body, None)

@@ -94,9 +94,19 @@ def identify(headers: Mapping[str, str], conversation: Conversation, *, counts: 
     found = session_id(headers, conversation)
     if found is None:
         return None
-    agent = next((headers[name] for name in AGENT_HEADERS if headers.get(name)), None)
+    return _identity(found, headers, conversation, counts=counts)
+
+
+def derived(headers: Mapping[str, str], conversation: Conversation, *, counts: bool) -> Identity:
+    """Return the identity of a request without an id: a hash of its system text and first user message names it."""
+    digest = hashlib.sha256(conversation.identity.encode()).hexdigest()[:16]
+    return _identity(f"fp-{digest}", headers, conversation, counts=counts)
+
+
+def _identity(name: str, headers: Mapping[str, str], conversation: Conversation, *, counts: bool) -> Identity:
+    agent = next((headers[header] for header in AGENT_HEADERS if headers.get(header)), None)
     return Identity(
-        sid=found,
+        sid=name,
         lane=sid.sanitize(agent or "") or MAIN_LANE,
         kind="count" if counts else _kind(headers, conversation, agent),
         compacted=bool(headers.get(COMPACTED_HEADER)),
@@ -141,12 +151,6 @@ def _user_session(user: str) -> Iterable[str]:
     legacy = _LEGACY_USER.search(user)
     if legacy:
         yield legacy[1]
-
-
-def derived(conversation: Conversation) -> Identity:
-    """Return the identity of a request without an id: a hash of its system text and first user message names it."""
-    digest = hashlib.sha256(conversation.identity.encode()).hexdigest()[:16]
-    return Identity(f"fp-{digest}", MAIN_LANE, "main", compacted=False)
 
 
 def is_wrapper(text: str) -> bool:
