@@ -45,8 +45,8 @@ WHERE lines_fts MATCH '"openmem answer past data"' AND instr(l.text, ?) > 0 ORDE
 """The first tokens of the marker find the candidates through the index; the whole marker decides."""
 
 _LAST_PART = re.compile(r"[^A-Za-z0-9_-]|__")
-_CLOSED = re.compile(r"""[}\]][\s"'`}\])>,;]*$""")
-"""The end of a line that holds a whole answer, perhaps quoted once more by whoever printed it."""
+_AFTER_ANSWER = " \t\r\"'`)>,;\\"
+"""What may follow an answer on its line when whoever printed it quoted it once more."""
 
 
 class Echoes(msgspec.Struct, frozen=True):
@@ -110,6 +110,6 @@ def _spans(found: list[tuple[int, str]], last: int) -> frozenset[int]:
     """
     numbers: set[int] = set()
     for number, text in found:
-        ends_here = _CLOSED.search(text) is not None
+        ends_here = text.rstrip(_AFTER_ANSWER).endswith(("}", "]"))
         numbers.update((number,) if ends_here else range(number, last + 1))
     return frozenset(numbers)

@@ -8,6 +8,9 @@ from openmem_store.reader.words import Word
 WHOLE = 600
 """Characters up to which a row is shown whole."""
 
+MOST_READ = 1_000_000
+"""Characters at the end of a row in which its best lines are looked for; counts do not depend on it."""
+
 MOST_LINES = 5
 """Matching lines shown: the last ones, since a key that was set twice counts with its last value."""
 
@@ -58,7 +61,8 @@ def matcher(words: Iterable[Word]) -> Callable[[str, Collection[int]], list[Span
 
     def spans(text: str, skipped: Collection[int]) -> list[Span]:
         found: list[tuple[int, Span]] = []
-        for number, line in enumerate(text.split("\n"), 1):
+        start = text.rfind("\n", 0, max(0, len(text) - MOST_READ)) + 1
+        for number, line in enumerate(text[start:].split("\n"), text.count("\n", 0, start) + 1):
             if number in skipped or not (matches := list(expression.finditer(line))):
                 continue
             distinct = len({match.lastindex for match in matches})

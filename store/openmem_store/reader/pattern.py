@@ -47,6 +47,7 @@ async def search(pattern: str, request: Request, files: dict[str, Path], *, why:
         if outcome.report is None and not outcome.timed_out:
             raise RefusedError("pattern ended its process: it needs too much memory; make it simpler")
         lines = Counter(report.lines)
+        shown = results.fitting(_shown(report, sources, request))
         return Answer(
             mode="lexical",
             scope=why,
@@ -55,9 +56,9 @@ async def search(pattern: str, request: Request, files: dict[str, Path], *, why:
             line_matches_by=scope.breakdown(lines),
             echoes_excluded=report.echoes,
             databases={sid: str(files[sid]) for sid in sources},
-            results=results.fitting(_shown(report, sources, request)),
+            results=shown,
             timed_out=outcome.timed_out,
-            hint=_INCOMPLETE if outcome.timed_out else None,
+            hint=_INCOMPLETE if outcome.timed_out else results.left_out(shown, len(report.matches)),
             skipped=skipped | {sid: f"cannot be read ({name})" for sid, name in report.unreadable.items()},
         )
 

@@ -110,6 +110,8 @@ def _groups(
             groups.append(each.seqs | rows_with(connection, terms))
         else:
             groups.append(each.seqs)
+    # Words that are one identifier in the store mean it: rows that hold it come before rows that hold the words.
+    groups += [rows_with(connection, (term,)) for term in joined]
     return groups, related
 
 

@@ -132,6 +132,13 @@ def fitting(shown: Iterable[Result]) -> tuple[Result, ...]:
     return tuple(kept)
 
 
+def left_out(shown: Sequence[Result], found: int) -> str | None:
+    """Say that an answer was full before its last row; None when it was not."""
+    if len(shown) == found:
+        return None
+    return f"the answer was full after {len(shown)} of {found} rows: lower limit or context, or name more words"
+
+
 def unreadable(error: Exception) -> str:
     """Say why a session file was skipped, without its path."""
     match error:

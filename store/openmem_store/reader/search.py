@@ -53,6 +53,7 @@ def search(query: str, request: Request, files: dict[str, Path], *, why: str) ->
                 skipped[sid] = results.unreadable(error)
         hits = _first(found, request.limit)
         lines = sum((session.lines for session in found.values()), Counter[str]())
+        shown = results.fitting(_shown(hits, found, request.context))
         return Answer(
             mode="lexical",
             scope=why,
@@ -61,11 +62,14 @@ def search(query: str, request: Request, files: dict[str, Path], *, why: str) ->
             line_matches_by=scope.breakdown(lines),
             echoes_excluded=sum(session.rows.echo_count for session in found.values()),
             databases={sid: str(files[sid]) for sid in found},
-            results=results.fitting(_shown(hits, found, request.context)),
-            hint=None if query.strip() else "query is empty: give words, or a pattern",
-            related={word: terms for session in found.values() for word, terms in session.order.related.items()},
+            results=shown,
+            hint=results.left_out(shown, len(hits)) if query.strip() else _EMPTY,
+            related=_related(found.values()),
             skipped=skipped,
         )
+
+
+_EMPTY = "query is empty: give words, or a pattern"
 
 
 def _one(connection: apsw.Connection, sid: str, query: str, request: Request) -> _Session:
@@ -117,6 +121,14 @@ def _newer(matched: dict[int, int], seq: int) -> int | None:
     if least is None:
         return None
     return sum(1 for other, count in matched.items() if other > seq and count >= least) or None
+
+
+def _related(found: Iterable[_Session]) -> dict[str, tuple[str, ...]]:
+    merged: dict[str, dict[str, None]] = {}
+    for session in found:
+        for word, terms in session.order.related.items():
+            merged.setdefault(word, {}).update(dict.fromkeys(terms))
+    return {word: tuple(terms) for word, terms in merged.items()}
 
 
 def _shown(hits: list[Hit], found: dict[str, _Session], context: int) -> Iterable[Result]:

@@ -35,6 +35,8 @@ def check(statement: str) -> None:
 
     This is the friendly half of the gate: it names the mistake. The authorizer in the child is the other.
     """
+    if len(statement) > runner.LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]:
+        raise RefusedError("sql is too long: compute with the tables instead of writing values into the statement")
     if "\0" in statement:
         raise RefusedError("sql must not hold a NUL character")
     visible = _OPAQUE.sub(" ", statement).strip()

@@ -10,6 +10,9 @@ from typing import cast
 import apsw
 import msgspec
 
+MOST_CHARACTERS = 10_000
+"""Of one query; of a longer one the rest is not read."""
+
 MOST_WORDS = 64
 """Distinct words of one query; a longer one is a pasted text, whose first words say enough."""
 
@@ -64,9 +67,9 @@ class Tokenizer:
 
 
 def parse(query: str, tokenizer: Tokenizer) -> tuple[Word, ...]:
-    """Return the distinct words of a query, in order, at most `MOST_WORDS`."""
+    """Return the distinct words of the first `MOST_CHARACTERS` of a query, in order, at most `MOST_WORDS`."""
     words: dict[tuple[str, ...], Word] = {}
-    for text in _UNSTORABLE.sub(" ", query).split():
+    for text in _UNSTORABLE.sub(" ", query[:MOST_CHARACTERS]).split():
         tokens = tokenizer.tokens(text)
         words.setdefault(tokens or (text,), Word(text, tokens))
         if len(words) == MOST_WORDS:

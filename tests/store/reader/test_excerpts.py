@@ -56,3 +56,8 @@ def test_the_whole_excerpt_keeps_its_size() -> None:
 def test_text_without_the_words_has_no_lines() -> None:
     assert find("nothing here", "absent") == []
     assert excerpts.matcher([])("text", ()) == []
+
+
+def test_of_a_huge_row_the_end_is_looked_at() -> None:
+    text = "needle\n" + "x" * 50 + "\n" + ("filler line\n" * 100_000) + "needle"
+    assert find(text, "needle") == [(100_003, 0, 6)]

@@ -140,6 +140,8 @@ def test_a_long_answer_stays_within_its_size(layout: Layout) -> None:
     assert answer.total_matches == 60
     assert 1 < len(answer.results) < 50
     assert weight(msgspec.json.encode(answer.results).decode()) <= MOST_WEIGHT + 1000
+    assert answer.hint is not None
+    assert answer.hint.startswith(f"the answer was full after {len(answer.results)} of 50 rows")
 
 
 def test_filters_narrow_hits_and_counts_alike(layout: Layout) -> None:

@@ -142,6 +142,7 @@ async def refused(database: Path, statement: str) -> str:
         ("DELETE FROM messages", "sql must be one statement that begins with SELECT or WITH"),
         ("SELECT 1; SELECT 2", "sql must be one statement: remove what follows the first ';'"),
         ("WITH x AS (SELECT 1) delete from lines", "sql must only read: remove DELETE"),
+        ("SELECT '" + "x" * 100_000 + "'", "sql is too long: compute with the tables"),
         ("SELECT begin FROM lines", "sql must only read: remove BEGIN (a name like this goes in double quotes)"),
     ],
 )

@@ -63,6 +63,7 @@ def test_a_word_said_twice_counts_once() -> None:
     connection = apsw.Connection(":memory:")
     parsed = words.parse("Key-7 key 7 key-7", words.Tokenizer(connection))
     assert [word.text for word in parsed] == ["Key-7", "key", "7"]
+    assert words.parse("x" * 20_000, words.Tokenizer(connection))[0].text == "x" * words.MOST_CHARACTERS
     assert len(words.parse(" ".join(map(str, range(200))), words.Tokenizer(connection))) == words.MOST_WORDS
 
 
