@@ -1,0 +1,155 @@
+"""Time of a search, against bare scripts that run the same FTS5 statements, or the same engine over the same text.
+
+Queries: the bare script counts the rows with any word and the lines with all, under the same roles, and
+reads the eight best rows. Patterns: the bare script is a process too; it reads `messages.text` once, lets
+the engine find every match and counts the lines they begin in. Both sides open the file for each call.
+"""
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import anyio
+import apsw
+import ratio
+from corpus import RARE, Corpus
+from openmem_store.reader import pattern, search
+from openmem_store.reader.scope import Scope
+from openmem_store.rows import Row
+from openmem_store.writer import SessionWriter
+
+AT = "2026-01-01T00:00:00Z"
+ROLES = ("user", "tool")
+REQUEST = search.Request(Scope(ROLES, None, False), 8)
+
+ROWS = """SELECT count(*) FROM messages_fts f JOIN messages m ON m.seq = f.rowid
+WHERE messages_fts MATCH ? AND m.role IN ('user', 'tool')"""
+LINES = """SELECT count(*) FROM lines_fts f JOIN lines l ON l.id = f.rowid
+WHERE lines_fts MATCH ? AND l.role IN ('user', 'tool')"""
+HITS = """SELECT m.seq, m.role, m.kind, m.name, m.in_context, m.blob_id, m.text
+FROM messages_fts f JOIN messages m ON m.seq = f.rowid
+WHERE messages_fts MATCH ? AND m.role IN ('user', 'tool') ORDER BY f.rank LIMIT 8"""
+
+SCAN = """
+import sys, apsw, regress
+connection = apsw.Connection(sys.argv[1], flags=apsw.SQLITE_OPEN_READONLY)
+expression = regress.Regex(sys.argv[2], "m")
+rows = lines = 0
+for (text,) in connection.execute("SELECT text FROM messages WHERE role IN ('user', 'tool')"):
+    encoded, end, found = None, -1, 0
+    for match in expression.find_iter(text):
+        start = match.range().start
+        if start > end:
+            encoded = encoded or text.encode()
+            end = encoded.find(b"\\n", start)
+            found += 1
+            if end < 0:
+                break
+    rows += bool(found)
+    lines += found
+print(rows, lines)
+"""
+
+
+def built(folder: Path, rows: tuple[Row, ...]) -> Path:
+    path = folder / "sessions" / "bench.db"
+    writer = SessionWriter(path, version="bench")
+    for end in range(500, len(rows) + 500, 500):
+        writer.sync(rows[:end], dropped=(), cut=None, owned=0, blobs={}, at=AT)
+        writer.checkpoint()
+    writer.close()
+    return path
+
+
+def bare_query(path: Path, words: str, *, count: bool) -> tuple[int, int]:
+    """Return the rows with any word and the lines with all of them, the best rows read beside."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    quoted = [f'"{word}"' for word in words.split()]
+    rows = 0
+    if not count:
+        rows = connection.execute(ROWS, (" OR ".join(quoted),)).get
+        connection.execute(HITS, (" OR ".join(quoted),)).fetchall()
+    lines = connection.execute(LINES, (" AND ".join(quoted),)).get
+    connection.close()
+    return rows, lines
+
+
+def bare_scan(path: Path, expression: str) -> tuple[int, int]:
+    command = [sys.executable, "-c", SCAN, str(path), expression]
+    rows, lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    return int(rows), int(lines)
+
+
+def queries(path: Path, corpus: Corpus, repeats: int) -> None:
+    for name, words in {
+        "one rare word": RARE[0],
+        "three rare words": " ".join(RARE),
+        "a rare word and two common": f"{RARE[0]} {corpus.common(5)} {corpus.common(50)}",
+        "one common word": corpus.common(20),
+        "three common words": " ".join(corpus.common(rank) for rank in (5, 20, 100)),
+        "eight words": " ".join(corpus.common(rank) for rank in (10, 30, 90, 270, 810, 2430, 7290, 15000)),
+    }.items():
+        ours = partial(search.search, words, REQUEST, {"bench": path}, why="bench")
+        floor = partial(bare_query, path, words, count=False)
+        answer = ours()
+        assert (answer.total_matches, answer.line_matches) == floor(), f"{name}: the counts differ"
+        title = f"{name}: {answer.total_matches:,} rows, {answer.line_matches:,} lines"
+        print(ratio.line(title, *ratio.in_turn(ours, floor, repeats), bound=1.5))
+
+
+def patterns(path: Path, text: Path, corpus: Corpus, repeats: int) -> None:
+    for name, expression in {
+        "a rare literal": RARE[1],
+        "a line's shape": r"^\S+Z \[INFO\] " + corpus.common(3),
+        "a path and a number": r"src/\w+/\w+\.py:\d+",
+        "no literal": r"\b\d{5}\b",
+        "every line": "^",
+        "any case": f"(?i:{corpus.common(40)})",
+        "spaces and a class": corpus.common(9) + r"\s+[^b\s]\w+",
+    }.items():
+        ours = partial(anyio.run, partial(pattern.search, expression, REQUEST, {"bench": path}, why="bench"))
+        floor = partial(bare_scan, path, expression)
+        answer = ours()
+        counts = (answer.total_matches, answer.line_matches)
+        title = f"{name}: {counts[0]:,} rows, {counts[1]:,} lines"
+        if answer.timed_out:
+            title += ", TIMED OUT"
+        elif counts != floor():
+            title += f", bare {floor()}"
+        print(ratio.line(title, *ratio.in_turn(ours, floor, repeats), bound=1.5) + ripgrep(text, expression, repeats))
+
+
+def ripgrep(text: Path, expression: str, repeats: int) -> str:
+    """Time ripgrep on the exported text where it is installed; it is no part of the bound."""
+    if shutil.which("rg") is None:
+        return ""
+    command = ["rg", "-P", "-c", expression.replace("\\d", "[0-9]"), str(text)]
+    times = [ratio.timed(partial(subprocess.run, command, capture_output=True)) for _ in range(repeats)]
+    return f"  rg {statistics.median(times):.0f} ms"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=5_000)
+    parser.add_argument("--lines", type=int, default=300_000)
+    parser.add_argument("--repeats", type=int, default=9)
+    given = parser.parse_args()
+    corpus = Corpus()
+    rows = corpus.rows(given.messages, given.lines)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        path = built(folder, rows)
+        text = folder / "session.txt"
+        text.write_text("\n".join(row.text for row in rows if row.role in ROLES))
+        print(f"{len(rows):,} rows; each figure is ours / the bare script's, median of {given.repeats}")
+        queries(path, corpus, given.repeats)
+        patterns(path, text, corpus, given.repeats)
+
+
+if __name__ == "__main__":
+    main()
