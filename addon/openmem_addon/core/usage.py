@@ -10,6 +10,8 @@ import brotli  # pyright: ignore[reportMissingTypeStubs]  # ships none
 import msgspec
 from openmem_store.rows import Draft
 
+from . import source
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
@@ -136,7 +138,7 @@ class Tap:
         if b"usage" not in payload and b"message_stop" not in payload:
             return
         try:
-            found = self._reader(payload)
+            found = self._reader(source.readable(payload))
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return  # not one of the wire's events: an error page, or an event cut short
         if found is not None:
