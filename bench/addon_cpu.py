@@ -86,7 +86,8 @@ def cpu(work: Callable[[], object], repeats: int) -> float:
 def measure(messages: int, size: int, repeats: int, folder: Path) -> None:
     history = session(messages, size)
     before, after = body(history[:-2]), body(history)
-    first = rewrite.decide(anthropic.parse(before), None, POLICY, sample=None)
+    former = anthropic.parse(before)
+    first = rewrite.decide(former, None, POLICY, sample=None)
     thread: Thread = first.thread
     writer = SessionWriter(folder / "sessions" / f"s{messages}-{size}.db", version="bench")
 
@@ -94,18 +95,21 @@ def measure(messages: int, size: int, repeats: int, folder: Path) -> None:
         writer.sync(result.rows, dropped=result.dropped, cut=None, owned=0, blobs=result.blob_ids, at=AT)
 
     store(first)
-    conversation: Conversation = anthropic.parse(after)
-    result = rewrite.decide(conversation, thread, POLICY, sample=None)
+    conversation: Conversation = anthropic.parse(after, former)
+    result = rewrite.decide(conversation, thread, POLICY, sample=None, known_rows=first.rows)
     steps = {
         "floor": cpu(lambda: floor(after), repeats),
-        "parse": cpu(lambda: anthropic.parse(after), repeats),
-        "decide": cpu(lambda: rewrite.decide(conversation, thread, POLICY, sample=None), repeats),
+        "parse": cpu(lambda: anthropic.parse(after, former), repeats),
+        "decide": cpu(
+            lambda: rewrite.decide(conversation, thread, POLICY, sample=None, known_rows=first.rows), repeats
+        ),
         "render": cpu(lambda: anthropic.render(conversation, result.rendering), repeats),
         "store": cpu(lambda: store(result), repeats),
     }
     total = sum(steps.values()) - steps["floor"]
+    anew = cpu(lambda: rewrite.decide(anthropic.parse(after), thread, POLICY, sample=None), 3)
     shares = "  ".join(f"{name} {value:7.2f}" for name, value in steps.items())
-    ratio = f"all {total:7.2f} ms = {total / steps['floor']:5.1f} floors"
+    ratio = f"all {total:6.2f} ms = {total / steps['floor']:4.2f} floors (read anew {anew / steps['floor']:4.1f})"
     print(f"{messages:>6} messages {len(after) / 1e6:5.1f} MB   {shares}   {ratio}")
     writer.close()
 

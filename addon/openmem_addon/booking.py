@@ -24,6 +24,8 @@ class Ticket(msgspec.Struct, frozen=True):
     media: int
     before: Sent | None
     """What the thread's state said was sent before this request, to return to when it is refused."""
+    sent: Sent | None = None
+    """What it says since; another request may have been sent meanwhile."""
     viewed: str | None = None
     """Thread whose view was rendered, also by a request that moves no state."""
     view: View | None = None
@@ -42,8 +44,9 @@ class Booking:
     def refused(self, ticket: Ticket) -> None:
         """Take back what the state says was sent: the provider did not accept it."""
         state = ticket.session.state
-        if ticket.key is not None and ticket.key in state.threads:
-            state.threads[ticket.key] = msgspec.structs.replace(state.threads[ticket.key], sent=ticket.before)
+        thread = state.threads.get(ticket.key) if ticket.key is not None else None
+        if ticket.key is not None and thread is not None and thread.sent == ticket.sent:
+            state.threads[ticket.key] = msgspec.structs.replace(thread, sent=ticket.before)
         self._landed(ticket)
 
     def answered(self, ticket: Ticket, usage: Usage) -> None:

@@ -17,10 +17,12 @@ import msgspec
 from openmem_store.events import FailOpen
 from openmem_store.layout import Layout
 from openmem_store.queue import WriteQueue
+from openmem_store.rows import Row
 from openmem_store.settings import Settings
+from openmem_store.writer import WriterBusy
 
 from .booking import Booking, Ticket
-from .core import identify, rewrite
+from .core import identify, rewrite, texts
 from .core.adapter import Route
 from .core.identify import Identity
 from .core.model import Conversation
@@ -28,6 +30,7 @@ from .core.rewrite import Policy, Rewrite
 from .core.view import Sample, Tail, Thread
 from .failopen import Log, failure
 from .healing import Healing
+from .recent import Former, Recent
 from .storage import Session, Storage
 
 PATIENCE_S = 10.0
@@ -55,6 +58,18 @@ class Outcome(msgspec.Struct, frozen=True):
     """A value that the `anthropic-beta` header must have."""
 
 
+class _Read(msgspec.Struct, frozen=True):
+    """One request, read: what it says and whose it is."""
+
+    inbound: Inbound
+    conversation: Conversation
+    identity: Identity
+    name: object
+    """What its conversation is looked up by among the recent ones."""
+    known_rows: tuple[Row, ...]
+    """Rows of the request it was read with."""
+
+
 class Sessions:
     """Every session of this process, and what they share."""
 
@@ -79,6 +94,7 @@ class Sessions:
         self._storage = Storage(layout, queue, disk=disk, log=log, now=now)
         self.booking = Booking(self._storage)
         self.healing = Healing(self._storage, log)
+        self._recent = Recent()
         self._sessions: dict[str, Session] = {}
         self.fail_opens = 0
 
@@ -86,9 +102,11 @@ class Sessions:
 
     async def handle(self, inbound: Inbound) -> Outcome:
         """Return what leaves for a request. Never raises: a failure of ours forwards what the view allows."""
+        name = Recent.name(inbound.headers, inbound.body)
+        former = self._recent.get(name)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                conversation, identity = await self._work(_read, inbound)
+                conversation, identity = await self._work(_read, inbound, former.conversation if former else None)
         except Exception as error:
             self._failed(error, None)
             return Outcome(inbound.body, None)
@@ -101,39 +119,33 @@ class Sessions:
         outcome = Outcome(inbound.body, None)
         try:
             async with session.lock:
-                outcome = await self._rewritten(session, inbound, conversation, identity)
+                read = _Read(inbound, conversation, identity, name, former.rows if former else ())
+                outcome = await self._rewritten(session, read)
         finally:
             if outcome.ticket is None:
                 session.flights -= 1
         return outcome
 
-    async def _rewritten(
-        self, session: Session, inbound: Inbound, conversation: Conversation, identity: Identity
-    ) -> Outcome:
+    async def _rewritten(self, session: Session, read: _Read) -> Outcome:
         """Try the whole rewrite; where it fails, the committed view alone; where that fails, the raw body."""
         for may_change in (True, False):
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._storage.prepare(session)
-                    if conversation.previous is not None:
-                        return await self._continued(session, inbound, conversation, conversation.previous)
-                    if identity.kind in _PASSIVE:
-                        return await self._passive(session, inbound, conversation, identity)
-                    return await self._active(session, inbound, conversation, identity, may_change=may_change)
+                    if read.conversation.previous is not None:
+                        return await self._continued(session, read, read.conversation.previous)
+                    if read.identity.kind in _PASSIVE:
+                        return await self._passive(session, read)
+                    return await self._active(session, read, may_change=may_change)
             except Exception as error:
+                if isinstance(error, WriterBusy):
+                    self._storage.lost(session)
                 self._failed(error, session)
-        return Outcome(inbound.body, None)
+        return Outcome(read.inbound.body, None)
 
-    async def _active(
-        self,
-        session: Session,
-        inbound: Inbound,
-        conversation: Conversation,
-        identity: Identity,
-        *,
-        may_change: bool,
-    ) -> Outcome:
-        state = session.state
+    async def _active(self, session: Session, read: _Read, *, may_change: bool) -> Outcome:
+        """Return a request of a conversation: whatever its view shows, its rows are stored and its state moves."""
+        inbound, conversation, identity, state = read.inbound, read.conversation, read.identity, session.state
         root = rewrite.root(conversation)
         key = f"{identity.lane}/{root}"
         thread = state.threads.get(key)
@@ -142,10 +154,11 @@ class Sessions:
         new = thread is None
         if thread is None:
             thread = await self._inherited(session, conversation, key)
-        forced = may_change and await self._forced(session, identity, conversation)
-        policy = self._policy(session, conversation, may_change=may_change, force=forced)
+        policy = self._policy(session, conversation, may_change=may_change)
+        forced = policy.may_change and await self._forced(session, identity, conversation)
+        policy = msgspec.structs.replace(policy, force=forced)
         sample = state.sample(key, conversation.model)
-        result, body = await self._work(_rewrite, inbound.route, conversation, thread, policy, sample)
+        result, body = await self._work(_rewrite, read, thread, policy, sample)
         following = result.thread
         if new:
             following = msgspec.structs.replace(
@@ -158,11 +171,14 @@ class Sessions:
         settled = result.settled or new
         await self._storage.save(session, key, following, must=settled and result.view.changed(), wait=may_change)
         # From here on nothing waits: the body and its state become true together.
+        self._recent.keep(read.name, Former(conversation, result.rows))
         session.compacting.discard(identity.lane)
         if self._settings.proxy_enabled:
             self._storage.follow(session, result, following, replaced=replaced)
         if forced:
             self._storage.consume_force(session)
+        if result.view.active and policy.require_tools and not conversation.offers_tools():
+            self._storage.tell(session, f"a request no longer offers {texts.TOOL_NAME}: its thread's view stays")
         ticket = Ticket(
             session=session,
             key=key,
@@ -173,6 +189,7 @@ class Sessions:
             chars=result.chars,
             media=result.media,
             before=before,
+            sent=following.sent,
             viewed=key,
             view=result.view,
             items=len(conversation.items),
@@ -180,17 +197,15 @@ class Sessions:
         )
         return Outcome(body, ticket, inbound.route.valve if result.rendering.valve else None)
 
-    async def _continued(
-        self, session: Session, inbound: Inbound, conversation: Conversation, previous: str
-    ) -> Outcome:
+    async def _continued(self, session: Session, read: _Read, previous: str) -> Outcome:
         """Return a request that sends only what is new: its rows go on where the response before it ended."""
-        state = session.state
+        inbound, conversation, state = read.inbound, read.conversation, session.state
         tail = state.tails.get(previous)
         thread = state.threads.get(tail.key) if tail else None
         if tail is None or thread is None:
             self._storage.tell(session, "a request continues a response we did not see: it passes, and is not stored")
             return Outcome(inbound.body, None)
-        policy = self._policy(session, conversation, may_change=False, force=False)
+        policy = self._policy(session, conversation, may_change=False)
         result, body = await self._work(_continue, inbound.route, conversation, thread, tail, policy)
         if self._settings.proxy_enabled:
             self._storage.follow(session, result, thread)
@@ -209,18 +224,16 @@ class Sessions:
         )
         return Outcome(body, ticket)
 
-    async def _passive(
-        self, session: Session, inbound: Inbound, conversation: Conversation, identity: Identity
-    ) -> Outcome:
+    async def _passive(self, session: Session, read: _Read) -> Outcome:
         """Return a request that moves no state under the view its thread is committed to."""
-        state = session.state
+        inbound, conversation, identity, state = read.inbound, read.conversation, read.identity, session.state
         root = rewrite.root(conversation)
         key = state.find(identity.lane, root) if root else None
         thread = state.threads[key] if key else None
         body, view, trimmed, beta = inbound.body, None, 0, None
         if thread is not None and thread.changed():
-            policy = self._policy(session, conversation, may_change=False, force=False)
-            result, body = await self._work(_rewrite, inbound.route, conversation, thread, policy, None)
+            policy = self._policy(session, conversation, may_change=False)
+            result, body = await self._work(_rewrite, read, thread, policy, None)
             view, trimmed = result.view, result.trimmed
             beta = inbound.route.valve if result.rendering.valve else None
         if identity.kind == "compaction":
@@ -243,14 +256,15 @@ class Sessions:
         )
         return Outcome(body, ticket, beta)
 
-    def _policy(self, session: Session, conversation: Conversation, *, may_change: bool, force: bool) -> Policy:
+    def _policy(self, session: Session, conversation: Conversation, *, may_change: bool) -> Policy:
+        """Return what may happen to a request; whether a person asked for a trim is the caller's to find out."""
         settings = self._settings
         on = settings.proxy_enabled and settings.mode == "trim" and session.owner
         threshold = settings.threshold(conversation.model)
         return Policy(
             sid=session.sid,
             may_change=may_change and on,
-            force=force,
+            force=False,
             instruct=settings.standing_instruction,
             require_tools=settings.require_tools,
             trim_tokens=threshold,
@@ -313,16 +327,14 @@ class Sessions:
         return await asyncio.get_running_loop().run_in_executor(self._workers, partial(function, *args, **kwargs))
 
 
-def _read(inbound: Inbound) -> tuple[Conversation, Identity | None]:
-    conversation = inbound.route.adapter.parse(inbound.body)
+def _read(inbound: Inbound, known: Conversation | None) -> tuple[Conversation, Identity | None]:
+    conversation = inbound.route.adapter.parse(inbound.body, known)
     return conversation, identify.identify(inbound.headers, conversation, counts=inbound.route.counts)
 
 
-def _rewrite(
-    route: Route, conversation: Conversation, thread: Thread | None, policy: Policy, sample: Sample | None
-) -> tuple[Rewrite, bytes]:
-    result = rewrite.decide(conversation, thread, policy, sample=sample)
-    return result, route.adapter.render(conversation, result.rendering)
+def _rewrite(read: _Read, thread: Thread | None, policy: Policy, sample: Sample | None) -> tuple[Rewrite, bytes]:
+    result = rewrite.decide(read.conversation, thread, policy, sample=sample, known_rows=read.known_rows)
+    return result, read.inbound.route.adapter.render(read.conversation, result.rendering)
 
 
 def _continue(

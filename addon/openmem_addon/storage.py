@@ -12,7 +12,7 @@ from functools import partial
 from openmem_store import blobs
 from openmem_store.events import Event
 from openmem_store.layout import Layout
-from openmem_store.queue import WriteQueue
+from openmem_store.queue import QueueFull, WriteQueue
 from openmem_store.rows import Row
 from openmem_store.writer import SessionWriter, WriterBusy
 
@@ -68,17 +68,26 @@ class Storage:
                 await asyncio.wrap_future(self._queue.call(session.sid, _nothing))
             except WriterBusy:
                 self.tell(session, "another proxy writes it: its view is rendered here, nothing is stored")
+            except (OSError, QueueFull) as error:
+                kind = type(error).__name__
+                self.tell(session, f"it cannot be written ({kind}): its view is rendered, nothing is stored")
             else:
                 session.owner = True
                 session.loaded = False
         if not session.loaded:
-            session.state = await self._on_disk(self._read_state, session.sid)
+            session.state = await self._on_disk(self._read_state, session.sid, owner=session.owner)
             session.loaded = session.owner
 
-    def _read_state(self, sid: str) -> TrimState:
+    def lost(self, session: Session) -> None:
+        """Take note that another process writes the session now: an idle one's writer is closed to make room."""
+        session.owner = session.loaded = False
+
+    def _read_state(self, sid: str, *, owner: bool) -> TrimState:
         try:
             return trimstate.read(self._layout, sid)
         except ValueError as error:
+            if not owner:
+                raise  # another process's file, perhaps of a newer version, is not ours to move
             self._log(f"{failure(error)}; the trim state is set aside and begun anew")
             trimstate.set_aside(self._layout, sid)
             return TrimState()
@@ -89,7 +98,7 @@ class Storage:
 
     def consume_force(self, session: Session) -> None:
         """Take the flag away: its trim was planned."""
-        self._watch(session, self._disk.submit(self._layout.force(session.sid).unlink, missing_ok=True))
+        self._watch(session, "flag", self._disk.submit(self._layout.force(session.sid).unlink, missing_ok=True))
 
     async def changed_elsewhere(self, session: Session) -> list[tuple[str, str, Thread]]:
         """Return session id, key and thread of every changed thread of the other sessions."""
@@ -115,7 +124,7 @@ class Storage:
         if not session.owner:
             return
         state = session.state
-        previous = state.threads.get(key)
+        previous, latest = state.threads.get(key), dict(state.latest)
         state.publish(key, thread)
         if not wait:
             self.write_state(session)
@@ -124,11 +133,11 @@ class Storage:
             await self._on_disk(trimstate.write, self._layout, session.sid, state.encoded())
         except OSError as error:
             if must:
-                state.restore(key, previous)
+                state.restore(key, previous, latest)
                 raise
             self.tell(session, f"the trim state cannot be written ({type(error).__name__}) and is kept in memory")
         except BaseException:
-            state.restore(key, previous)
+            state.restore(key, previous, latest)
             raise
 
     def follow(self, session: Session, result: Rewrite, thread: Thread, *, replaced: str | None = None) -> None:
@@ -139,9 +148,10 @@ class Storage:
         if not session.owner:
             return
         if not result.depends_on_store:
-            self._watch(session, self._sync(session, result, thread))
+            self._watch(session, "rows", self._sync(session, result, thread))
         if replaced is not None:
-            self._watch(session, self._queue.call(session.sid, partial(_retire, thread=replaced, at=self._at())))
+            retired = self._queue.call(session.sid, partial(_retire, thread=replaced, at=self._at()))
+            self._watch(session, "rows", retired)
         if result.trim is not None:
             self.record(session, result.trim)
 
@@ -161,22 +171,25 @@ class Storage:
         """Append an event behind the request. `quiet` is for one about a failure that was logged already."""
         future = self._queue.call(session.sid, partial(SessionWriter.record, event=event, at=self._at()))
         if not quiet:
-            self._watch(session, future)
+            self._watch(session, "events", future)
 
     def write_state(self, session: Session) -> None:
         """Write the state behind a request."""
         future = self._disk.submit(trimstate.write, self._layout, session.sid, session.state.encoded())
-        self._watch(session, future)
+        self._watch(session, "state", future)
 
-    def _watch(self, session: Session, future: Future[None]) -> None:
-        """Log a write that failed behind a request, once per kind of failure until one succeeds."""
+    def _watch(self, session: Session, what: str, future: Future[None]) -> None:
+        """Log a write that failed behind a request, once for what is written until one succeeds."""
 
         def done(ended: Future[None]) -> None:
             error = None if ended.cancelled() else ended.exception()
             if error is None:
-                session.told.discard("write")
-            elif "write" not in session.told:
-                session.told.add("write")
+                session.told.discard(what)
+                return
+            if isinstance(error, WriterBusy):
+                self.lost(session)
+            if what not in session.told:
+                session.told.add(what)
                 self._log(str(failure(error)))
 
         future.add_done_callback(done)

@@ -41,8 +41,9 @@ class TrimState(msgspec.Struct):
             del self.threads[oldest]
             self.samples.pop(oldest, None)
 
-    def restore(self, key: str, thread: Thread | None) -> None:
-        """Take back a publication that could not be made durable."""
+    def restore(self, key: str, thread: Thread | None, latest: dict[str, str]) -> None:
+        """Take back a publication that could not be made durable; `latest` is what it was before."""
+        self.latest = latest
         if thread is None:
             self.threads.pop(key, None)
         else:

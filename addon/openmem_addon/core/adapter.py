@@ -7,14 +7,14 @@ import msgspec
 
 from . import anthropic, chat, responses
 from .model import Conversation
+from .rendering import Rendering
 from .usage import Usage
-from .view import Rendering
 
 
 class Adapter(Protocol):
     """What one wire format can do; implemented by a module."""
 
-    def parse(self, body: bytes) -> Conversation: ...
+    def parse(self, body: bytes, known: Conversation | None = None) -> Conversation: ...
 
     def render(self, conversation: Conversation, rendering: Rendering) -> bytes: ...
 

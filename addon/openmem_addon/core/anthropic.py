@@ -9,14 +9,15 @@ from typing import Literal
 import msgspec
 from openmem_store.rows import Draft, Role
 
-from . import media, source, texts
+from . import compress, media, source, texts
 from .described import described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
+from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
 from .naming import Named
+from .prefix import take_apart
+from .rendering import Rendering
 from .source import NotSplicable, Span
 from .usage import Usage
-from .view import Rendering
 
 BILLING = "x-anthropic-billing-header:"
 """Opens a system block that Claude Code changes on every request; it must stay first and names nothing."""
@@ -111,26 +112,17 @@ _FOUND = msgspec.json.Decoder(_Found)
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def parse(body: bytes) -> Conversation:
-    """Take a request apart. Raises NotSplicable where it is not what the wire's documentation says."""
-    readable = source.readable(body)
+def parse(body: bytes, known: Conversation | None = None) -> Conversation:
+    """Take a request apart; `known` is one before it. Raises NotSplicable where it is not what the wire documents."""
     try:
-        body.decode()  # invalid UTF-8 is nothing to splice, not even where we would not read it
-        return _parse(body, readable)
+        return _parse(body, known)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise NotSplicable(f"not an Anthropic request: {type(error).__name__}") from error
 
 
-def _parse(body: bytes, readable: bytes) -> Conversation:
-    places = source.members(readable)
-    request = _REQUEST.decode(readable)
-    if "messages" not in places:
-        raise NotSplicable("no messages")
-    start, stop = places["messages"]
-    spans = [(start + a, start + b) for a, b in source.elements(readable[start:stop])]
-    reader = _Reader()
-    items = tuple(reader.item(body[a:b], readable[a:b]) for a, b in spans)
-
+def _parse(body: bytes, known: Conversation | None) -> Conversation:
+    taken = take_apart(body, "messages", known, _Reader())
+    request, items = _REQUEST.decode(taken.text), taken.items
     blocks = _system_blocks(request)
     system = [block.text for block in blocks if not block.text.startswith(BILLING)]
     shown = [text.replace(texts.STANDING_INSTRUCTION, "") for text in system]
@@ -140,6 +132,12 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
     output = request.output_config.format if request.output_config else _ABSENT
     return Conversation(
         body=body,
+        places=taken.places,
+        ends=taken.ends,
+        plain=taken.plain,
+        reader=taken.reader,
+        shared=taken.shared,
+        totals=totals(items, known.totals, taken.shared) if known else totals(items),
         model=request.model,
         items=items,
         head_chars=sum(map(len, shown)) + sum(len(bytes(tool).decode()) for tool in loaded),
@@ -156,7 +154,7 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
         ),
         users=request.users(),
         cache_keys=request.cache_keys(),
-        cache_marks=_cache_marks(request, tools, blocks, reader.marked),
+        cache_marks=_cache_marks(request, tools, blocks, taken.reader.marked, len(items)),
     )
 
 
@@ -167,9 +165,8 @@ def _system_blocks(request: _Request) -> list[_Block]:
 
 
 def _cache_marks(
-    request: _Request, tools: Sequence[_Tool], system: Sequence[_Block], messages: Sequence[int]
+    request: _Request, tools: Sequence[_Tool], system: Sequence[_Block], messages: Sequence[int], total: int
 ) -> tuple[str, ...]:
-    total = len(request.messages)
     return (
         *("tools" for tool in tools if _present(tool.cache_control)),
         *("system" for block in system if _present(block.cache_control)),
@@ -182,12 +179,23 @@ class _Reader:
     """Read messages in order: a result is named by the call before it."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}
+        self.names: dict[str, tuple[int, str]] = {}
+        """Call id to the index of its message and the name of its tool."""
         self.marked: list[int] = []
         """Index of the message of each cache marker."""
         self._index = -1
         self._previous: ItemKind | None = None
         self._answered = False
+
+    def resumed(self, items: Sequence[Item]) -> "_Reader":
+        """Return a reader that stands behind `items`."""
+        reader = _Reader()
+        reader.names = {call: named for call, named in self.names.items() if named[0] < len(items)}
+        reader.marked = [index for index in self.marked if index < len(items)]
+        reader._index = len(items) - 1
+        reader._previous = next((item.kind for item in reversed(items) if item.kind != "system"), None)
+        reader._answered = any(item.kind == "assistant" for item in items)
+        return reader
 
     def item(self, original: bytes, readable: bytes) -> Item:
         self._index += 1
@@ -203,7 +211,7 @@ class _Reader:
             made = self._draft(message.role, block, raw)
             if made is not None:
                 if block.type == "tool_result" and _compressible(block) and not is_own_tool(made.name):
-                    results.append(Result(place, len(drafts), made.text))
+                    results.append(compress.result(place, len(drafts), made.text))
                 drafts.append(made)
                 if made.kind == "thinking":
                     signed_chars += len(made.text)
@@ -238,11 +246,11 @@ class _Reader:
         if block.type in _SIGNED:
             return Draft("assistant", "thinking", None, block.thinking) if block.thinking.strip() else None
         if block.type == "tool_use" or block.type in _SERVER_USES:
-            self.names[block.id] = block.name
+            self.names[block.id] = (self._index, block.name)
             return Draft("assistant", "tool_use", block.name, source.compact(bytes(block.input) or b"{}"))
         if block.type == "tool_result" or block.type.endswith("_tool_result"):
             text = _result_text(block)
-            return Draft("tool", "tool_result", self.names.get(block.tool_use_id), text)
+            return Draft("tool", "tool_result", self.names.get(block.tool_use_id, (0, None))[1], text)
         return Draft(side, "text", "system" if role == "system" else None, _described(block, raw))
 
 
@@ -373,9 +381,7 @@ def _counted(draft: Draft) -> int:
 
 def render(conversation: Conversation, rendering: Rendering) -> bytes:
     """Put a request together under a view: what the view does not touch is the client's bytes."""
-    body = conversation.body
-    readable = source.readable(body)
-    places = source.members(readable)
+    body, places = conversation.body, conversation.places
     values: dict[Span, bytes] = {}
     if rendering.changes_items(len(conversation.items)):
         values[places["messages"]] = source.array(_messages(conversation, rendering))
@@ -387,7 +393,7 @@ def render(conversation: Conversation, rendering: Rendering) -> bytes:
         if "system" not in places:
             return source.with_member(source.replaced(body, values), "system", source.array([block]))
         start, stop = places["system"]
-        values[start, stop] = _appended(body[start:stop], readable[start:stop], block)
+        values[start, stop] = _appended(body[start:stop], source.readable(body[start:stop]), block)
     return source.replaced(body, values) if values else body
 
 

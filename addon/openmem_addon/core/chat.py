@@ -9,18 +9,23 @@ from typing import Literal
 import msgspec
 from openmem_store.rows import Draft, Role
 
-from . import media, source, texts
+from . import compress, media, source, texts
 from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
+from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
 from .naming import Named
+from .prefix import take_apart
+from .rendering import Rendering
 from .source import NotSplicable, Span
 from .usage import Usage
-from .view import Rendering
 
 _ABSENT = msgspec.Raw(b"")
 
 _PINNED = ("system", "developer")
+
+_LEGACY = "function:"
+"""Opens the id we give to a call of the legacy form, which has none."""
+
 _SIGNED = "thinking_blocks"
 """A gateway's field for Anthropic's signed blocks; `reasoning_content` is unsigned text and stays."""
 
@@ -115,28 +120,28 @@ _FUNCTION = msgspec.json.Decoder(_Function)
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def parse(body: bytes) -> Conversation:
-    """Take a request apart. Raises NotSplicable where it is not what the wire's documentation says."""
-    readable = source.readable(body)
+def parse(body: bytes, known: Conversation | None = None) -> Conversation:
+    """Take a request apart; `known` is one before it. Raises NotSplicable where it is not what the wire documents."""
     try:
-        body.decode()  # invalid UTF-8 is nothing to splice, not even where we would not read it
-        return _parse(body, readable)
+        return _parse(body, known)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise NotSplicable(f"not a Chat Completions request: {type(error).__name__}") from error
 
 
-def _parse(body: bytes, readable: bytes) -> Conversation:
-    places = source.members(readable)
-    request = _REQUEST.decode(readable)
-    start, stop = places["messages"]
-    spans = [(start + a, start + b) for a, b in source.elements(readable[start:stop])]
-    reader = _Reader()
-    items = tuple(reader.item(body[a:b], readable[a:b]) for a, b in spans)
+def _parse(body: bytes, known: Conversation | None) -> Conversation:
+    taken = take_apart(body, "messages", known, _Reader())
+    request, items = _REQUEST.decode(taken.text), taken.items
     system = [draft.text for item in items[: _leading(items)] for draft in item.drafts]
     offered = [*(request.tools or ()), *(request.functions or ())]
     first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
     return Conversation(
         body=body,
+        places=taken.places,
+        ends=taken.ends,
+        plain=taken.plain,
+        reader=taken.reader,
+        shared=taken.shared,
+        totals=totals(items, known.totals, taken.shared) if known else totals(items),
         model=request.model,
         items=items,
         head_chars=sum(len(bytes(tool).decode()) for tool in offered),
@@ -174,12 +179,26 @@ class _Reader:
     """Read messages in order: a result is named by the call before it."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}
+        self.names: dict[str, tuple[int, str]] = {}
+        """Call id to the index of its message and the name of its tool."""
+        self._index = -1
         self._function = ""
         """Call of the legacy form that waits for its result; its name is its id."""
         self._previous: ItemKind | None = None
 
+    def resumed(self, items: Sequence[Item]) -> "_Reader":
+        """Return a reader that stands behind `items`."""
+        reader = _Reader()
+        reader.names = {call: named for call, named in self.names.items() if named[0] < len(items)}
+        reader._index = len(items) - 1
+        last = next((item for item in reversed(items) if item.kind != "pinned"), None)
+        waiting = [call.id for call in last.calls if call.id.startswith(_LEGACY)] if last else []
+        reader._function = waiting[0] if waiting else ""
+        reader._previous = last.kind if last else None
+        return reader
+
     def item(self, original: bytes, readable: bytes) -> Item:
+        self._index += 1
         message = _MESSAGE.decode(readable)
         parts = _parts(message.content)
         calls = self._calls(message)
@@ -193,7 +212,7 @@ class _Reader:
             answers, name = self._answer(message)
             text = "\n".join(part_text for _, part_text in parts)
             if all(part.type == "text" for part, _ in parts) and not is_own_tool(name):
-                results = (Result(0, len(drafts), text),)
+                results = (compress.result(0, len(drafts), text),)
             drafts.append(Draft("tool", "tool_result", name, text))
         else:
             side: Role = "assistant" if kind == "assistant" else "user"
@@ -233,10 +252,10 @@ class _Reader:
             elif call.function is not None:
                 calls.append((Call(call.id, call.function.name), source.arguments(call.function.arguments)))
         if message.function_call is not None:
-            self._function = f"function:{message.function_call.name}:{len(self.names)}"
+            self._function = f"{_LEGACY}{message.function_call.name}:{len(self.names)}"
             call = Call(self._function, message.function_call.name)
             calls.append((call, source.arguments(message.function_call.arguments)))
-        self.names |= {call.id: call.name for call, _ in calls}
+        self.names |= {call.id: (self._index, call.name) for call, _ in calls}
         return calls
 
     def _answer(self, message: _Message) -> tuple[tuple[str, ...], str | None]:
@@ -244,7 +263,7 @@ class _Reader:
         if message.role == "function":
             answered, self._function = self._function, ""
             return (answered,) if answered else (), message.name
-        return (message.tool_call_id,), self.names.get(message.tool_call_id)
+        return (message.tool_call_id,), self.names.get(message.tool_call_id, (0, None))[1]
 
 
 def _kind(message: _Message, parts: Sequence[tuple[_Part, str]]) -> ItemKind:
@@ -316,8 +335,7 @@ def render(conversation: Conversation, rendering: Rendering) -> bytes:
     if instruct:
         place = _leading([items[index] for index in rendering.kept])
         written.insert(place, msgspec.json.encode({"role": "system", "content": texts.STANDING_INSTRUCTION}))
-    place = source.members(source.readable(conversation.body))["messages"]
-    return source.replaced(conversation.body, {place: source.array(written)})
+    return source.replaced(conversation.body, {conversation.places["messages"]: source.array(written)})
 
 
 def _message(item: Item, index: int, rendering: Rendering) -> bytes:

@@ -3,6 +3,7 @@
 import hashlib
 
 from . import texts, tokens
+from .model import Result
 
 HEAD = 1500
 """Code points of the head excerpt: a command's first output, a file's imports; constant, or prefixes would change."""
@@ -14,6 +15,16 @@ TAIL = 1000
 def blob_id(text: str) -> str:
     """Return the first 16 hex of the SHA-256 of the UTF-8 text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def result(place: int, draft: int, text: str) -> Result:
+    """Return a tool result that could be shown compressed."""
+    return Result(place, draft, text, blob_id(text) if len(text) > HEAD + TAIL else "")
+
+
+def form(text: str, chars_per_token: float) -> str:
+    """Return the shorter of a tool result and its compressed form."""
+    return compressed(text, chars_per_token) or text
 
 
 def compressed(text: str, chars_per_token: float) -> str | None:

@@ -1,5 +1,8 @@
 """Own the values between the wire formats and the planner: a conversation as items, none of a provider's shape."""
 
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Literal
 
 import msgspec
@@ -32,6 +35,8 @@ class Result(msgspec.Struct, frozen=True):
     draft: int
     """Index of its draft within the item's drafts."""
     text: str
+    blob: str
+    """Blob id of a text that is long enough to be compressed; empty for a shorter one."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -71,11 +76,53 @@ class Item(msgspec.Struct, frozen=True):
     """An item of reasoning alone; the provider wants what it led to behind it, and it before that."""
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class Totals(msgspec.Struct, frozen=True):
+    """Sums over the first items of a conversation, one more than there are items, the first 0."""
+
+    rows: tuple[int, ...]
+    chars: tuple[int, ...]
+    media: tuple[int, ...]
+    heavy: tuple[int, ...]
+    """Indexes of the items with a result long enough to be compressed."""
+
+
+NO_TOTALS = Totals((0,), (0,), (0,), ())
+
+
+def totals(items: Sequence[Item], known: Totals = NO_TOTALS, shared: int = 0) -> Totals:
+    """Return the sums over items, of which those of the first `shared` are known."""
+    added = items[shared:]
+    return Totals(
+        rows=_sums(known.rows[: shared + 1], (len(item.drafts) if item.stored else 0 for item in added)),
+        chars=_sums(known.chars[: shared + 1], (item.chars for item in added)),
+        media=_sums(known.media[: shared + 1], (item.media for item in added)),
+        heavy=(
+            *known.heavy[: bisect_left(known.heavy, shared)],
+            *(index for index, item in enumerate(added, shared) if any(result.blob for result in item.results)),
+        ),
+    )
+
+
+def _sums(known: tuple[int, ...], added: Iterable[int]) -> tuple[int, ...]:
+    return (*known[:-1], *accumulate(added, initial=known[-1]))
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """One request, taken apart."""
 
     body: bytes
     """As the client sent it."""
+    places: Mapping[str, tuple[int, int]]
+    """Where each member's value stands in it."""
+    ends: tuple[int, ...]
+    """Where each item ends in it."""
+    plain: bool
+    """It decodes as it is: no lone surrogate was replaced to read it."""
+    reader: object
+    """What read the items, to go on behind any of them with the next request."""
+    shared: int
+    """How many of the first items are those of the request that was known."""
+    totals: Totals
     model: str | None
     items: tuple[Item, ...]
     head_chars: int
@@ -123,8 +170,10 @@ def is_own_tool(name: str | None) -> bool:
 
 
 def mark(item: Item) -> str:
-    """Return what identifies an item apart from its place: its texts, without reasoning.
+    """Return what identifies an item apart from its place: its texts and the ids of its calls, without reasoning.
 
-    Clients drop reasoning after a refused signature; the item is still the same one.
+    Clients drop reasoning after a refused signature; the item is still the same one. The ids tell
+    apart two answers to the same words, which a rewind brings about.
     """
-    return fingerprint([[d.role, d.kind, d.name, d.text] for d in item.drafts if d.kind != "thinking"])
+    said = [[d.role, d.kind, d.name, d.text] for d in item.drafts if d.kind != "thinking"]
+    return fingerprint([said, [call.id for call in item.calls], item.answers])

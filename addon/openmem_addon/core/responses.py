@@ -9,14 +9,15 @@ from typing import Literal
 import msgspec
 from openmem_store.rows import Draft, Role
 
-from . import media, source, texts
+from . import compress, media, source, texts
 from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool
+from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
 from .naming import Named
+from .prefix import take_apart
+from .rendering import Rendering
 from .source import NotSplicable, Span
 from .usage import Usage
-from .view import Rendering
 
 _ABSENT = msgspec.Raw(b"")
 
@@ -154,28 +155,21 @@ _BLOCKS = msgspec.json.Decoder(list[_Part])
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def parse(body: bytes) -> Conversation:
-    """Take a request apart. Raises NotSplicable where it is not what the wire's documentation says."""
-    readable = source.readable(body)
+def parse(body: bytes, known: Conversation | None = None) -> Conversation:
+    """Take a request apart; `known` is one before it. Raises NotSplicable where it is not what the wire documents."""
     try:
-        body.decode()  # invalid UTF-8 is nothing to splice, not even where we would not read it
-        return _parse(body, readable)
+        return _parse(body, known)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise NotSplicable(f"not a Responses request: {type(error).__name__}") from error
 
 
-def _parse(body: bytes, readable: bytes) -> Conversation:
-    places = source.members(readable)
-    request = _REQUEST.decode(readable)
-    start, stop = places["input"]
+def _parse(body: bytes, known: Conversation | None) -> Conversation:
+    taken = take_apart(body, "input", known, _Reader())
+    request, items, reader = _REQUEST.decode(taken.text), taken.items, taken.reader
     if isinstance(request.input, str):
-        spans = [(start, stop)]
-        wrapped = [b'{"role":"user","content":' + readable[start:stop] + b"}"]
-    else:
-        spans = [(start + a, start + b) for a, b in source.elements(readable[start:stop])]
-        wrapped = [readable[a:b] for a, b in spans]
-    reader = _Reader()
-    items = tuple(reader.item(body[a:b], text) for (a, b), text in zip(spans, wrapped, strict=True))
+        start, stop = taken.places["input"]
+        said = source.readable(body[start:stop])
+        items = (reader.item(body[start:stop], b'{"role":"user","content":' + said + b"}"),)
     instructions = request.instructions or ""
     opening = next((place for place, item in enumerate(items) if item.kind != "pinned"), len(items))
     leading = [draft.text for item in items[:opening] for draft in item.drafts]
@@ -183,12 +177,21 @@ def _parse(body: bytes, readable: bytes) -> Conversation:
     form = request.text.format if request.text else None
     return Conversation(
         body=body,
+        places=taken.places,
+        ends=taken.ends,
+        plain=taken.plain,
+        reader=taken.reader,
+        shared=taken.shared,
+        totals=totals(items, known.totals, taken.shared) if known else totals(items),
         model=request.model,
         items=items,
         head_chars=len(instructions.replace(texts.STANDING_INSTRUCTION, ""))
         + sum(len(bytes(tool).decode()) for tool in request.tools or ()),
         head_media=0,
-        tools=(*(name for tool in request.tools or () for name in _tool_names(tool)), *reader.tools),
+        tools=(
+            *(name for tool in request.tools or () for name in _tool_names(tool)),
+            *(name for _, name in reader.tools),
+        ),
         teaches=offers_search(instructions) or any(item.teaches for item in items),
         instructed=texts.STANDING_INSTRUCTION in instructions,
         manual_reasoning=False,
@@ -219,22 +222,33 @@ class _Reader:
     """Read items in order: an output is named by the call before it."""
 
     def __init__(self) -> None:
-        self.calls: dict[str, tuple[str, bool]] = {}
-        """Call id to tool name, and whether its output is an echo of ours."""
-        self.tools: list[str] = []
-        """Names that `additional_tools` items offer."""
+        self.calls: dict[str, tuple[int, str, bool]] = {}
+        """Call id to the index of its item, the name of its tool, and whether its output is an echo of ours."""
+        self.tools: list[tuple[int, str]] = []
+        """Index of each `additional_tools` item with each name it offers."""
+        self._index = -1
         self.last = ""
         """Type of the last item."""
         self._previous: ItemKind | None = None
 
+    def resumed(self, items: Sequence[Item]) -> "_Reader":
+        """Return a reader that stands behind `items`."""
+        reader = _Reader()
+        reader.calls = {call: made for call, made in self.calls.items() if made[0] < len(items)}
+        reader.tools = [offer for offer in self.tools if offer[0] < len(items)]
+        reader._index = len(items) - 1
+        reader._previous = next((item.kind for item in reversed(items) if item.kind not in ("pinned", "other")), None)
+        return reader
+
     def item(self, original: bytes, readable: bytes) -> Item:
+        self._index += 1
         item = _ITEM.decode(readable)
         self.last = item.type
         drafts, calls, answers, results = self._read(item, readable)
         parts = _parts(item.content)
         kind = _kind(item, parts)
         if item.type == "additional_tools" and item.tools:
-            self.tools += [name for tool in _LIST.decode(item.tools) for name in _tool_names(tool)]
+            self.tools += [(self._index, name) for tool in _LIST.decode(item.tools) for name in _tool_names(tool)]
         signed = item.type == "reasoning" and _is_signed(item.encrypted_content)
         chars = sum(len(draft.text) + (len(draft.name or "") if draft.kind == "tool_use" else 0) for draft in drafts)
         if kind == "pinned" and item.type != "message":
@@ -269,12 +283,12 @@ class _Reader:
     ) -> tuple[list[Draft], tuple[Call, ...], tuple[str, ...], tuple[Result, ...]]:
         """Return an item's drafts, the calls it makes, the calls it answers, and its compressible results."""
         if item.type in OUTPUTS:
-            name, echo = self.calls.get(item.call_id or "", (None, False))
+            _, name, echo = self.calls.get(item.call_id or "", (0, None, False))
             parts = _parts(item.output) or ([] if item.type != "tool_search_output" else _parts(item.tools))
             text = "\n".join(text for _, text in parts)
             plain = all(part.type in ("text", "input_text", "output_text") for part, _ in parts)
             fits = plain and item.type != "tool_search_output" and not echo and not is_own_tool(name)
-            result = (Result(0, 0, text),) if fits else ()
+            result = (compress.result(0, 0, text),) if fits else ()
             return [Draft("tool", "tool_result", name, text)], (), (item.call_id,) if item.call_id else (), result
         if item.type in CALLS:
             return self._call(item)
@@ -298,7 +312,7 @@ class _Reader:
         given = _argument(kind.input(item), free=kind.free)
         identifier = item.call_id or item.id or ""
         echo = item.type == "custom_tool_call" and texts.TOOL_PREFIX in given
-        self.calls[identifier] = (name, echo)
+        self.calls[identifier] = (self._index, name, echo)
         drafts = [Draft("assistant", "tool_use", name, given)]
         if kind.answered:
             return drafts, (Call(identifier, name),), (), ()
@@ -402,9 +416,7 @@ def _media(part: _Part) -> int:
 
 def render(conversation: Conversation, rendering: Rendering) -> bytes:
     """Put a request together under a view: what the view does not touch is the client's bytes."""
-    body = conversation.body
-    readable = source.readable(body)
-    places = source.members(readable)
+    body, places = conversation.body, conversation.places
     values: dict[Span, bytes] = {}
     if rendering.changes_items(len(conversation.items)):
         written = [_message(conversation.items[index], index, rendering) for index in rendering.kept]
@@ -415,7 +427,7 @@ def render(conversation: Conversation, rendering: Rendering) -> bytes:
         told = msgspec.json.encode(texts.STANDING_INSTRUCTION)
         return source.with_member(source.replaced(body, values), "instructions", told)
     start, stop = places["instructions"]
-    if readable[start:stop] in (b"null", b'""'):
+    if body[start:stop] in (b"null", b'""'):
         values[start, stop] = msgspec.json.encode(texts.STANDING_INSTRUCTION)
     else:
         values[start, stop] = source.suffixed(body[start:stop], "\n\n" + texts.STANDING_INSTRUCTION)

@@ -10,8 +10,9 @@ from openmem_store import events
 from openmem_store.rows import Row, chain
 
 from . import compress, texts, tokens, trim
-from .model import Conversation, Item, mark
-from .view import Rendering, Sample, Sent, Tail, Thread, View
+from .model import Conversation, Item, Result, mark
+from .rendering import Rendering, absent, applied, row_flags, weight
+from .view import Sample, Sent, Tail, Thread, View
 
 REST_SHARE = 0.2
 """Share of the threshold by which a prompt must grow after a trim before the next one: a sliding
@@ -93,10 +94,14 @@ def decide(
     policy: Policy,
     *,
     sample: Sample | None,
+    known_rows: tuple[Row, ...] = (),
 ) -> Rewrite:
-    """Decide what becomes of a request of a known thread, or of a new one (`thread` None)."""
+    """Decide what becomes of a request of a known thread, or of a new one (`thread` None).
+
+    `known_rows` are those of the request that `conversation` was read with.
+    """
     items = conversation.items
-    rows = chain(draft for item in items if item.stored for draft in item.drafts)
+    rows = _rows(conversation, known_rows)
     can_look = not policy.require_tools or conversation.offers_tools()
     known = thread or Thread(base=_first_view(conversation, policy, can_look))
     standing = known.view(items)
@@ -106,7 +111,7 @@ def decide(
     following = known.replacing(standing, shown) if shown is not standing else known
 
     def measure(view: View) -> int:
-        return tokens.estimate(*_weight(conversation, view, policy), sample, policy.chars_per_token)
+        return tokens.estimate(*weight(conversation, view, policy.chars_per_token), sample, policy.chars_per_token)
 
     before = measure(shown)
     cut = None
@@ -121,28 +126,38 @@ def decide(
     if cut is not None:
         view = cut
         following = following.trimmed_to(view)
-        newly = _absent(items, rendering_of(items, view)) - _absent(items, rendering_of(items, shown))
+        newly = _left_out(conversation, view, policy) - _left_out(conversation, shown, policy)
         trimmed = events.Trim(tokens_before=before, tokens_after=view.tokens_after, dropped=len(newly))
 
     if known.force and policy.may_change:
         following = msgspec.structs.replace(following, force=False)
-    rendering = rendering_of(items, view, policy, valve=known.valve)
-    chars, media = _weight(conversation, view, policy)
-    dropped, cut_row, blob_ids = _row_flags(items, view, rendering)
+    rendering = applied(conversation, view, policy.chars_per_token, valve=known.valve)
+    chars, media = weight(conversation, view, policy.chars_per_token)
+    flags = row_flags(conversation, view, rendering)
     return Rewrite(
         rendering=rendering,
         thread=_sent(following, items, rows),
         view=view,
         settled=thread is None or shown is not standing or cut is not None,
         rows=rows,
-        dropped=dropped,
-        cut_row=cut_row,
-        blob_ids=blob_ids,
-        blobs=_new_blobs(items, standing, view),
+        dropped=flags.dropped,
+        cut_row=flags.cut,
+        blob_ids=flags.blobs,
+        blobs=_new_blobs(conversation, standing, view),
         trim=trimmed,
         chars=chars,
         media=media,
     )
+
+
+def _rows(conversation: Conversation, known: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return the rows of a conversation, of which those of the items it shares with a former one are known."""
+    shared = conversation.shared if known else 0
+    rows = known[: conversation.totals.rows[shared]]
+    drafts = (draft for item in conversation.items[shared:] if item.stored for draft in item.drafts)
+    if not rows:
+        return chain(drafts)
+    return rows + chain(drafts, previous=rows[-1].fingerprint, thread=rows[0].fingerprint)
 
 
 def continued(conversation: Conversation, thread: Thread, tail: Tail, policy: Policy) -> Rewrite:
@@ -152,9 +167,9 @@ def continued(conversation: Conversation, thread: Thread, tail: Tail, policy: Po
     """
     view = View(active=thread.base.active, instruct=thread.base.instruct)
     drafts = (draft for item in conversation.items if item.stored for draft in item.drafts)
-    chars, media = _weight(conversation, view, policy)
+    chars, media = weight(conversation, view, policy.chars_per_token)
     return Rewrite(
-        rendering=rendering_of(conversation.items, view),
+        rendering=applied(conversation, view, policy.chars_per_token),
         thread=thread,
         view=view,
         settled=False,
@@ -210,7 +225,7 @@ def _without_foreign(conversation: Conversation, thread: Thread, view: View, row
     to the last such item leaves, oldest first.
     """
     items, sent = conversation.items, thread.sent
-    if sent is None or not thread.changed() or _fingerprint_at(items, rows, sent.items) != sent.fingerprint:
+    if sent is None or not thread.changed() or _fingerprint_at(conversation, rows, sent.items) != sent.fingerprint:
         return view
     last = None
     passed = False
@@ -229,10 +244,11 @@ def _without_foreign(conversation: Conversation, thread: Thread, view: View, row
     return msgspec.structs.replace(view, strip=strip)
 
 
-def _fingerprint_at(items: Sequence[Item], rows: Sequence[Row], count: int) -> str | None:
+def _fingerprint_at(conversation: Conversation, rows: Sequence[Row], count: int) -> str | None:
     """Return the fingerprint of the last row of the first `count` items; None for a shorter history."""
-    stored = sum(len(item.drafts) for item in items[:count] if item.stored)
-    return rows[stored - 1].fingerprint if stored and len(items) >= count else None
+    if len(conversation.items) < count or not conversation.totals.rows[count]:
+        return None
+    return rows[conversation.totals.rows[count] - 1].fingerprint
 
 
 def _first_view(conversation: Conversation, policy: Policy, can_look: bool) -> View:
@@ -244,6 +260,10 @@ def _first_view(conversation: Conversation, policy: Policy, can_look: bool) -> V
     adopted = any(item.signed for item in conversation.items)
     active = policy.may_change and can_look and not adopted
     return View(active=active, instruct=active and policy.instruct)
+
+
+def _left_out(conversation: Conversation, view: View, policy: Policy) -> frozenset[int]:
+    return absent(conversation, applied(conversation, view, policy.chars_per_token))
 
 
 def _due(estimate: int, view: View, policy: Policy, *, force: bool) -> bool:
@@ -262,7 +282,7 @@ def _cut(conversation: Conversation, shown: View, policy: Policy, measure: trim.
             outline,
             active=True,
             instruct=policy.instruct or shown.instruct,
-            compressed=shown.compressed | dict.fromkeys(_long_results(items, outline, policy), 0),
+            compressed=shown.compressed | dict.fromkeys(_long_results(conversation, outline, policy), 0),
             note=shown.note if outline.cut == shown.cut else texts.pointer(policy.sid, trim.missing(outline)),
         )
 
@@ -277,31 +297,31 @@ def _cut(conversation: Conversation, shown: View, policy: Policy, measure: trim.
         return None
     view = complete(outline)
     if outline.cut != shown.cut:
-        view = msgspec.structs.replace(
-            view, note=texts.pointer(policy.sid, len(_absent(items, rendering_of(items, view))))
-        )
+        missing = len(_left_out(conversation, view, policy))
+        view = msgspec.structs.replace(view, note=texts.pointer(policy.sid, missing))
     return msgspec.structs.replace(view, tokens_after=measure(view))
 
 
 # --- compression -------------------------------------------------------------------------------------------
 
 
-def _is_long(text: str, policy: Policy) -> bool:
+def _is_long(result: Result, policy: Policy) -> bool:
     return (
-        policy.compress_tokens > 0
-        and tokens.plain(text, policy.chars_per_token) > policy.compress_tokens
-        and compress.compressed(text, policy.chars_per_token) is not None
+        bool(result.blob)
+        and policy.compress_tokens > 0
+        and tokens.plain(result.text, policy.chars_per_token) > policy.compress_tokens
+        and compress.compressed(result.text, policy.chars_per_token) is not None
     )
 
 
-def _long_results(items: Sequence[Item], view: View, policy: Policy) -> list[str]:
+def _long_results(conversation: Conversation, view: View, policy: Policy) -> list[str]:
     """Return the blob ids of the long results that a view keeps."""
     return [
-        compress.blob_id(result.text)
-        for index, item in enumerate(items)
-        if item.results and not view.drops(index)
-        for result in item.results
-        if _is_long(result.text, policy)
+        result.blob
+        for index in conversation.totals.heavy
+        if not view.drops(index)
+        for result in conversation.items[index].results
+        if _is_long(result, policy)
     ]
 
 
@@ -315,129 +335,13 @@ def _with_first_results(items: Sequence[Item], view: View, policy: Policy) -> Vi
         if items[index].kind == "assistant":
             break
         for result in items[index].results:
-            blob = compress.blob_id(result.text) if _is_long(result.text, policy) else None
-            if blob is not None and blob not in view.compressed:
-                added[blob] = index
+            if _is_long(result, policy) and result.blob not in view.compressed:
+                added[result.blob] = index
     return msgspec.structs.replace(view, compressed=view.compressed | added) if added else view
 
 
-def _shown_compressed(item: Item, index: int, view: View) -> dict[int, str]:
-    """Return place to blob id of the results of an item that a view shows compressed."""
-    if not item.results or not view.compressed:
-        return {}
-    shown: dict[int, str] = {}
-    for result in item.results:
-        if len(result.text) > compress.HEAD + compress.TAIL:
-            blob = compress.blob_id(result.text)
-            if index >= view.compressed.get(blob, index + 1):
-                shown[result.place] = blob
-    return shown
-
-
-def _new_blobs(items: Sequence[Item], old: View, new: View) -> dict[str, str]:
+def _new_blobs(conversation: Conversation, old: View, new: View) -> dict[str, str]:
+    """Return blob id and text of the results that a view shows compressed and the one before it did not."""
     added = new.compressed.keys() - old.compressed.keys()
-    if not added:
-        return {}
-    every = (result.text for item in items for result in item.results if len(result.text) > compress.HEAD)
-    return {blob: text for text in every if (blob := compress.blob_id(text)) in added}
-
-
-# --- applying a view ---------------------------------------------------------------------------------------
-
-
-def rendering_of(items: Sequence[Item], view: View, policy: Policy | None = None, *, valve: bool = False) -> Rendering:
-    """Return a view applied to a history. Without a policy the compressed texts are left out."""
-    leaving = {index for start, stop in view.dropped for index in range(start, stop)} | set(view.moved)
-    kept = [index for index in range(len(items)) if index not in leaving]
-    stripped = frozenset(index for index in kept if index < view.strip and items[index].signed)
-    emptied: set[int] = set()
-    going: list[int] = []
-    for place, index in enumerate(kept):
-        if index in stripped and items[index].bare:
-            if not _parts_system_from_user(items, going, kept[place + 1 :], view):
-                continue
-            emptied.add(index)
-        going.append(index)
-    compressed: dict[int, dict[int, str]] = {}
-    if policy is not None and view.compressed:
-        for index in going:
-            shown = _shown_compressed(items[index], index, view)
-            if shown:
-                by_place = {result.place: result.text for result in items[index].results}
-                compressed[index] = {
-                    place: compress.compressed(by_place[place], policy.chars_per_token) or by_place[place]
-                    for place in shown
-                }
-    return Rendering(
-        instruct=view.instruct,
-        kept=tuple(going),
-        stripped=stripped & frozenset(going),
-        emptied=frozenset(emptied),
-        note=view.note,
-        noted=view.cut,
-        moved=view.moved,
-        moved_after=view.moved_after,
-        valve=valve,
-        compressed=compressed,
-    )
-
-
-def _parts_system_from_user(items: Sequence[Item], before: Sequence[int], after: Sequence[int], view: View) -> bool:
-    """Return whether a system message would stand before a user's, were the message between them left out."""
-    last = next((index for index in reversed(before) if items[index].kind != "pinned"), None)
-    following = next((items[index].kind for index in after if items[index].kind != "pinned"), "assistant")
-    instructs = last is not None and (items[last].kind == "system" or last == view.moved_after)
-    return instructs and following != "assistant"
-
-
-def _absent(items: Sequence[Item], rendering: Rendering) -> frozenset[int]:
-    """Return the wire messages a rendering leaves out."""
-    return frozenset(range(len(items))) - frozenset(rendering.kept) - frozenset(rendering.moved)
-
-
-def _weight(conversation: Conversation, view: View, policy: Policy) -> tuple[int, int]:
-    """Return code points and media tokens of a request under a view."""
-    dropped = {index for start, stop in view.dropped for index in range(start, stop)}
-    chars = conversation.head_chars + len(view.note)
-    media = conversation.head_media
-    for index, item in enumerate(conversation.items):
-        if index in dropped:
-            continue
-        chars += item.chars
-        media += item.media
-        if index < view.strip:
-            chars -= item.signed_chars
-        if item.results and view.compressed:
-            shown = _shown_compressed(item, index, view)
-            for result in item.results:
-                if result.place in shown:
-                    form = compress.compressed(result.text, policy.chars_per_token) or result.text
-                    chars -= len(result.text) - len(form)
-    return chars, media
-
-
-def _row_flags(
-    items: Sequence[Item], view: View, rendering: Rendering
-) -> tuple[frozenset[int], int | None, dict[int, str]]:
-    """Return the rows out of context, the first row of the cut turn, and the blob of each compressed row."""
-    absent = _absent(items, rendering)
-    dropped: set[int] = set()
-    blob_ids: dict[int, str] = {}
-    cut_row = None
-    position = 0
-    for index, item in enumerate(items):
-        if not item.stored:
-            continue
-        if index == view.cut:
-            cut_row = position
-        if index in absent:
-            dropped.update(range(position, position + len(item.drafts)))
-        elif index in rendering.stripped:
-            dropped.update(position + place for place, draft in enumerate(item.drafts) if draft.kind == "thinking")
-        if index not in absent:
-            shown = _shown_compressed(item, index, view)
-            blob_ids.update(
-                (position + result.draft, shown[result.place]) for result in item.results if result.place in shown
-            )
-        position += len(item.drafts)
-    return frozenset(dropped), cut_row, blob_ids
+    heavy = (conversation.items[index] for index in conversation.totals.heavy) if added else ()
+    return {result.blob: result.text for item in heavy for result in item.results if result.blob in added}

@@ -21,6 +21,8 @@ _OPENING = re.compile(rb'[ \t\r\n]*[{\[,][ \t\r\n]*(?:("(?:[^"\\]++|\\.)*+")[ \t
 Possessive: an array's element may be a string of megabytes, which is no key and must not be tried again.
 """
 
+_COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+
 _SURROGATE = re.compile(rb"\\u[dD]([89a-fA-F])[0-9a-fA-F]{2}")
 """What looks like the escape of a surrogate; it is none behind an odd number of backslashes."""
 
@@ -106,6 +108,12 @@ def elements(text: bytes) -> list[Span]:
         position = _stop(text, opening.end(), value)
         spans.append((opening.end(), position))
     return spans
+
+
+def next_element(text: bytes, end: int) -> int | None:
+    """Return where the element after the one that ends at `end` begins; None where it was the last."""
+    comma = _COMMA.match(text, end)
+    return comma.end() if comma else None
 
 
 def _stop(text: bytes, start: int, value: msgspec.Raw) -> int:

@@ -158,11 +158,11 @@ def _reasoning_before(items: Sequence[Item], reply: int) -> int:
     """Return where the reasoning that led to a reply begins, or the reply itself where there is none.
 
     A provider that keeps reasoning as an item of its own refuses a reply without it. Signed
-    reasoning leaves with the trim.
+    reasoning leaves with a trim, but is no reason for one.
     """
     start = reply
     for index in range(reply - 1, -1, -1):
-        if items[index].reasons and not items[index].signed:
+        if items[index].reasons:
             start = index
         elif start < reply or items[index].kind not in ("assistant", "pinned", "other"):
             break

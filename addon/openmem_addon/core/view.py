@@ -1,12 +1,12 @@
 """Own the view of a thread: what the model is shown of it, fixed from one trim to the next, and its persisted form."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from .model import Item, mark
 
-KEPT_VIEWS = 4
+KEPT_VIEWS = 16
 """Cut views a thread remembers: a client that rewinds and returns finds the one its history fits."""
 
 Range = tuple[int, int]
@@ -122,28 +122,3 @@ class Tail(msgspec.Struct, frozen=True):
     """Its thread."""
     fingerprint: str
     """Of its last row."""
-
-
-class Rendering(msgspec.Struct, frozen=True):
-    """A view applied to one request: all that a wire format needs to write it."""
-
-    instruct: bool
-    kept: tuple[int, ...]
-    """Items that go out, in order; those of `moved` are not among them."""
-    stripped: frozenset[int]
-    """Kept items that lose their signed reasoning."""
-    emptied: frozenset[int]
-    """Those of them that had nothing else and hold a placeholder."""
-    note: str
-    noted: int | None
-    """The kept item that opens with the note."""
-    moved: tuple[int, ...]
-    moved_after: int | None
-    valve: bool
-    """Ask the provider to drop reasoning of another prefix; only a thread it refused does."""
-    compressed: Mapping[int, Mapping[int, str]]
-    """Item index to content block index to the text that stands for its result."""
-
-    def changes_items(self, total: int) -> bool:
-        """Return whether any message goes out other than it came."""
-        return len(self.kept) != total or bool(self.stripped or self.noted is not None or self.compressed)

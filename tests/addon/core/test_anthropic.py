@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openmem_addon.core import anthropic, rewrite, source, texts
 from openmem_addon.core.model import Conversation
+from openmem_addon.core.rendering import Rendering, applied
 from openmem_addon.core.source import NotSplicable
-from openmem_addon.core.view import Rendering, View
+from openmem_addon.core.view import View
 from openmem_store.rows import Draft
 
 from fixtures.provider.wire import Json
@@ -47,7 +48,7 @@ def parsed(*messages: Json, **more: Any) -> Conversation:
 
 def plain(conversation: Conversation, **more: Any) -> Rendering:
     """Return the rendering that changes nothing, with fields replaced."""
-    return msgspec.structs.replace(rewrite.rendering_of(conversation.items, View()), **more)
+    return msgspec.structs.replace(applied(conversation, View(), 2.5), **more)
 
 
 def rendered(request: bytes, **more: Any) -> bytes:

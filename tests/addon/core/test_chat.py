@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from openmem_addon.core import chat, media, texts
 from openmem_addon.core.model import Conversation, Item
+from openmem_addon.core.rendering import Rendering
 from openmem_addon.core.source import NotSplicable
 from openmem_addon.core.usage import Usage
-from openmem_addon.core.view import Rendering
 from openmem_store.rows import Draft
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAGQAAADICAIAAACRcFC9AAAAAElFTkSuQmCC"
