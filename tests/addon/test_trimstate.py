@@ -130,11 +130,11 @@ def test_a_fault_takes_a_publication_back() -> None:
     before = json.loads(state.encoded())
     newer = msgspec.structs.replace(THREAD, owned=9)
     state.publish("main/one", newer)
-    state.restore("main/one", THREAD)
+    state.restore("main/one", THREAD, {"main": "main/one"})
     assert json.loads(state.encoded()) == before
     state.publish("main/two", newer)
-    state.restore("main/two", None)
-    assert "main/two" not in state.threads
+    state.restore("main/two", None, {"main": "main/one"})
+    assert json.loads(state.encoded()) == before
 
 
 def test_a_thread_is_found_in_its_own_lane_before_any_other() -> None:
