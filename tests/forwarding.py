@@ -93,10 +93,10 @@ class Proxied:
         policy = msgspec.structs.replace(self.policy, may_change=may_change, force=force)
         sample = self.state.sample(key, conversation.model)
         decided = rewrite.decide(conversation, thread, policy, sample=sample)
-        made = self._rendered(came, conversation, decided)
-        if root is not None:
-            self.state.publish(key, decided.thread)
-        return made
+        if root is None:  # a request without a row has no thread
+            return Forwarded(self.wire, came, came, conversation, decided)
+        self.state.publish(key, decided.thread)
+        return self._rendered(came, conversation, decided)
 
     def peek(self, came: bytes) -> Forwarded:
         """Forward a request that moves no state: a token count, or a client's own compaction."""
@@ -131,6 +131,13 @@ class Proxied:
     def _rendered(self, came: bytes, conversation: Conversation, decided: Rewrite) -> Forwarded:
         left = route(self.wire).adapter.render(conversation, decided.rendering)
         return Forwarded(self.wire, came, left, conversation, decided)
+
+
+def facts(made: Forwarded) -> Json:
+    """Return what must be the same on every wire."""
+    rows = [(row.fingerprint, row.role, row.kind, row.name, row.text) for row in made.decided.rows]
+    decided = made.decided
+    return {"rows": rows, "dropped": decided.dropped, "cut_row": decided.cut_row, "blobs": decided.blob_ids}
 
 
 def elements(wire: Wire, body: bytes) -> list[bytes]:

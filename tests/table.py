@@ -41,6 +41,8 @@ class Given(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The history comes under another session id from here on."""
     responses: dict[str, Response] = {}
     """By id: responses that the provider keeps, to be continued."""
+    refused: tuple[str, ...] = ()
+    """Rules of the strict provider that the client's own requests break; ours then break the same."""
     limits: dict[str, Any] = {}
     """Fields of the policy that differ from a wide one, which trims only when forced."""
 
@@ -133,13 +135,6 @@ def _rows(made: Forwarded, known: dict[str, None]) -> Json:
     if made.decided.blob_ids:
         found["blobs"] = {str(row): blob for row, blob in made.decided.blob_ids.items()}
     return found
-
-
-def facts(made: Forwarded) -> Json:
-    """Return what must be the same on every wire."""
-    rows = [(row.fingerprint, row.role, row.kind, row.name, row.text) for row in made.decided.rows]
-    decided = made.decided
-    return {"rows": rows, "dropped": decided.dropped, "cut_row": decided.cut_row, "blobs": decided.blob_ids}
 
 
 def _row(row: Row) -> list[str | None]:

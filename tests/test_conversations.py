@@ -8,8 +8,10 @@ import os
 import pytest
 
 from tests import table
+from tests.forwarding import facts
 from tests.table import Case
-from tests.wires import Wire, faults
+from tests.verdict import refusal
+from tests.wires import Json, Wire
 
 CASES = table.cases()
 WRITE = os.environ.get("OPENMEM_WRITE_EXPECTED") == "1"
@@ -31,7 +33,7 @@ def test_a_conversation_gives_the_rows_and_the_views_its_folder_says(case: Case)
 
 @each_case
 def test_one_conversation_gives_the_same_rows_and_drops_the_same_on_every_wire(case: Case) -> None:
-    first, *others = [[sent and table.facts(sent) for sent in table.play(case, wire)] for wire in case.wires]
+    first, *others = [[sent and facts(sent) for sent in table.play(case, wire)] for wire in case.wires]
     for other in others:
         assert other == first
 
@@ -39,8 +41,16 @@ def test_one_conversation_gives_the_same_rows_and_drops_the_same_on_every_wire(c
 @each_body
 def test_what_leaves_is_accepted_where_what_came_was(case: Case, wire: Wire) -> None:
     for sent in table.play(case, wire):
-        if sent is not None and not faults(wire, sent.inbound):
-            assert faults(wire, sent.outbound) == []
+        if sent is not None:
+            broken = _rule(wire, sent.inbound)
+            assert broken in (None, *case.given.refused)
+            assert _rule(wire, sent.outbound) == broken
+
+
+def _rule(wire: Wire, body: Json) -> str | None:
+    """Return the name of the rule a request breaks."""
+    said = refusal(wire, body)
+    return said and said.partition(":")[0]
 
 
 @each_case

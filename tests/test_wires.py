@@ -13,9 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openmem_addon.core import texts
+from openmem_addon.core.source import NotSplicable
+from openmem_addon.core.view import KEPT_VIEWS
 
 from tests import wires
-from tests.forwarding import WIDE, Forwarded, Proxied, elements, others
+from tests.forwarding import ITEMS, WIDE, Forwarded, Proxied, elements, facts, others, route
+from tests.verdict import refusal
 from tests.wires import WIRES, Event, Script, Wire, faults, items_of, marks, sign, signatures
 
 EXAMPLES = int(os.environ.get("OPENMEM_EXAMPLES", "100"))
@@ -50,9 +53,15 @@ class Session:
         """The last one that did."""
         self.trims = 0
 
-    def request(self, events: list[Event], fate: str) -> str:
-        """Send one request; return the digest of the prompt the provider got."""
+    def request(self, events: list[Event], fate: str) -> str | None:
+        """Send one request; return the digest of the prompt the provider got, None where the session must end.
+
+        It ends where a person goes back further than the views a thread remembers: the reasoning
+        that was produced under a forgotten one can only be healed.
+        """
         came = wires.written(self.wire, events, self.script.style)
+        if self._forgot(came):
+            return None
         raw = json.loads(came)
         if fate == "missed" and (self.last is None or extends(self.last, came)):
             self.before = None
@@ -69,6 +78,14 @@ class Session:
         assert self.proxied.peek(came).left == made.left
         self.proxied.answered(made, made.decided.chars // 3 + made.decided.media)
         return sign(self.wire, made.outbound)
+
+    def _forgot(self, came: bytes) -> bool:
+        """Return whether a history fits none of the views that are left of more."""
+        if self.last is None or extends(self.last, came):
+            return False
+        thread = self.last.decided.thread
+        items = route(self.wire).adapter.parse(came).items
+        return len(thread.views) == KEPT_VIEWS and not any(view.matches(items) for view in thread.views)
 
     def _known(self, came: bytes) -> bool:
         """Return whether a fork of this history can be recognised: its view changed it, and a reply came back to us."""
@@ -95,6 +112,8 @@ def play(wire: Wire, script: Script, policy: Any, fates: list[str]) -> Session:
     number = 0
     while True:
         signature = session.request(events, fates[number % len(fates)])
+        if signature is None:
+            return session
         number += 1
         try:
             events = client.send(signature)
@@ -108,6 +127,7 @@ def play(wire: Wire, script: Script, policy: Any, fates: list[str]) -> Session:
 def check(made: Forwarded) -> None:
     """Assert what holds of every forwarded request, whatever came before it."""
     assert faults(made.wire, made.outbound) == []
+    assert refusal(made.wire, made.outbound) is None
     if not made.decided.changes_body:
         assert made.left == made.came
     _check_bytes(made)
@@ -200,8 +220,10 @@ def check_follows(before: Forwarded, made: Forwarded) -> None:
 
 # --- properties --------------------------------------------------------------------------------------------
 
+each_wire = pytest.mark.parametrize("wire", WIRES)
 
-@pytest.mark.parametrize("wire", WIRES)
+
+@each_wire
 def test_whatever_an_agent_sends_what_we_forward_is_accepted_and_extends_what_we_forwarded(wire: Wire) -> None:
     @invented
     @given(wires.scripts(wire), policies(), st.lists(st.sampled_from(FATES), min_size=1, max_size=12))
@@ -209,3 +231,128 @@ def test_whatever_an_agent_sends_what_we_forward_is_accepted_and_extends_what_we
         play(wire, script, policy, fates)
 
     holds()
+
+
+def test_one_conversation_gives_the_same_rows_and_drops_the_same_on_every_wire() -> None:
+    """Forced, because each wire's own words weigh differently, and with a tail of the newest steps alone."""
+
+    @invented
+    @given(wires.scripts(), st.sampled_from([0, 700]), st.integers(1, 4))
+    def holds(script: Script, compress: int, every: int) -> None:
+        policy = msgspec.structs.replace(WIDE, compress_tokens=compress)
+        lanes = [Proxied(wire, policy) for wire in WIRES]
+        client = wires.talk(script)
+        events = next(client)
+        for number in range(1000):
+            bodies = [wires.written(lane.wire, events, script.style) for lane in lanes]
+            sent = [lane.send(came, force=number % every == 0) for lane, came in zip(lanes, bodies, strict=True)]
+            first, *rest = map(facts, sent)
+            assert rest == [first] * len(rest)
+            try:
+                events = client.send("sealed")
+            except StopIteration:
+                return
+
+    holds()
+
+
+def _mutated(body: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
+    for place, length, put in cuts:
+        start = place % (len(body) + 1)
+        body = body[:start] + put + body[start + length :]
+    return body
+
+
+_PIECES = st.one_of(
+    st.binary(max_size=3),
+    st.sampled_from(
+        [
+            b'"',
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b",",
+            b":",
+            b"null",
+            b"1",
+            b"\\",
+            b"\\ud83d",
+            b"NaN",
+            b"9" * 400,
+            b"\xef\xbb\xbf",
+        ]
+    ),
+)
+
+
+@each_wire
+def test_a_damaged_body_leaves_as_it_came_or_as_a_request_that_parses(wire: Wire) -> None:
+    """Nothing but NotSplicable leaves the core, and what no view touches keeps every byte."""
+
+    @invented
+    @given(
+        wires.scripts(wire),
+        st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 3), _PIECES), min_size=1, max_size=3),
+    )
+    def holds(script: Script, cuts: list[tuple[int, int, bytes]]) -> None:
+        *_, events = _histories(script)
+        _bend(wire, _mutated(wires.written(wire, events, script.style), cuts))
+
+    holds()
+
+
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(
+        ["", "text", "user", "assistant", "tool", "reasoning", "half \ud83d", [], {}, [[]], [None], {"a": 1}]
+    ),
+)
+
+
+@each_wire
+def test_a_value_of_another_type_anywhere_is_no_exception(wire: Wire) -> None:
+    @invented
+    @given(wires.scripts(wire), st.lists(st.integers(0, 1 << 20), min_size=1, max_size=12), _VALUES)
+    def holds(script: Script, turns: list[int], value: object) -> None:
+        *_, events = _histories(script)
+        body = wires.request(wire, events, script.style)
+        _put(body, turns, value)
+        _bend(wire, json.dumps(body).encode())
+
+    holds()
+
+
+def _histories(script: Script) -> list[list[Event]]:
+    """Return the history of each request of a session."""
+    client = wires.talk(script)
+    histories = [next(client)]
+    while True:
+        try:
+            histories.append(client.send("sealed"))
+        except StopIteration:
+            return histories
+
+
+def _put(value: Any, turns: list[int], new: object) -> None:
+    """Put a value somewhere in a JSON value: each turn takes one member on the way down."""
+    while value:
+        key = list(value)[turns[0] % len(value)] if isinstance(value, dict) else turns[0] % len(value)
+        if len(turns) == 1 or not isinstance(value[key], (dict, list)) or not value[key]:
+            value[key] = new
+            return
+        value, turns = value[key], turns[1:]
+
+
+def _bend(wire: Wire, body: bytes) -> None:
+    """Send what may be no request; only that may be said of it."""
+    proxied = Proxied(wire)
+    try:
+        made = proxied.send(body, force=True)
+    except NotSplicable:
+        return
+    assert made.left == body or ITEMS[wire] in json.loads(made.left)
+    assert made.decided.root is None or proxied.peek(body).left == made.left

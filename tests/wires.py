@@ -57,7 +57,7 @@ class Call(msgspec.Struct, frozen=True):
     result: str
     tool: str = "Read"
     pictured: bool = False
-    """An image follows the result's text, where the wire has a place for it."""
+    """An image follows the result's text; Chat has no place for one."""
 
 
 class Agent(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ def _chat(event: Event) -> list[Json]:
         case Results(calls):
             return [_chat_result(call) for call in calls]
         case Agent(text, calls, thought, signature):
-            message: Json = {"role": "assistant", "content": text}
+            message: Json = {"role": "assistant", "content": text if text is not None or calls else ""}
             if calls:
                 message["tool_calls"] = [
                     {
@@ -148,11 +148,7 @@ def _chat(event: Event) -> list[Json]:
 
 
 def _chat_result(call: Call) -> Json:
-    content: object = call.result
-    if call.pictured:
-        picture = {"type": "image_url", "image_url": {"url": _data_url()}}
-        content = [{"type": "text", "text": call.result}, picture]
-    return {"role": "tool", "tool_call_id": call.id, "content": content}
+    return {"role": "tool", "tool_call_id": call.id, "content": call.result}
 
 
 def _responses(event: Event) -> list[Json]:
@@ -485,8 +481,9 @@ _SIZES = st.sampled_from([0, 0, 60, 300, 900, 3000])
 
 def scripts(wire: Wire | None = None) -> st.SearchStrategy[Script]:
     """Draw whole sessions, as one wire can hold them; without a wire, as all three can."""
+    pictured = st.just(False) if wire in (None, "chat") else st.booleans()
     reasonings = REASONINGS[wire] if wire else ("none", "signed")
-    uses = st.builds(Use, size=_SIZES, own=st.integers(0, 7).map(lambda n: n == 0), pictured=st.booleans())
+    uses = st.builds(Use, size=_SIZES, own=st.integers(0, 7).map(lambda n: n == 0), pictured=pictured)
     steps = st.builds(
         Step,
         answer=st.builds(
