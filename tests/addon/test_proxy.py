@@ -1,0 +1,380 @@
+"""Hold the hooks to touching only what is ours, and to passing every byte of an answer as it came."""
+
+import asyncio
+import gzip
+import io
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import brotli
+import pytest
+from mitmproxy import http
+from mitmproxy import io as flow_files
+from mitmproxy.connection import ConnectionState
+from mitmproxy.proxy import mode_specs
+from mitmproxy.test import taddons, tflow, tutils
+from openmem_addon import proxy
+from openmem_addon.core import texts
+from openmem_addon.core.usage import Tap, zstd
+from openmem_addon.proxy import OpenMem
+from openmem_store.layout import Layout
+from openmem_store.version import code_hash
+
+from fixtures.provider.wire import Json
+from tests.conversations import assistant, body, chat, encode, user
+
+STREAMS = Path(__file__).parents[2] / "fixtures" / "sse"
+SID = "0b7c2d9e-demo"
+ASKED = encode(body(*chat(1), user("more")))
+
+
+class Proxy:
+    """The addon inside mitmproxy's own test context, on a store of its own."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.addon = OpenMem()
+
+    def flow(self, content: bytes = ASKED, *, path: str = "/v1/messages?beta=true", **more: Any) -> http.HTTPFlow:
+        """Return the flow of a request; `headers` are added to those of the agent."""
+        fields = {"host": "api.anthropic.com", "port": 443, "scheme": b"https", "method": b"POST", **more}
+        headers = {"content-type": "application/json", "x-claude-code-session-id": SID, **fields.pop("headers", {})}
+        named = http.Headers([(name.encode(), value.encode()) for name, value in headers.items()])
+        request = tutils.treq(path=path.encode(), headers=named, content=content, **fields)
+        request.headers["content-length"] = str(len(content))
+        return tflow.tflow(req=request)
+
+    async def request(self, flow: http.HTTPFlow) -> http.HTTPFlow:
+        self.addon.requestheaders(flow)
+        await self.addon.request(flow)
+        return flow
+
+    async def respond(
+        self, flow: http.HTTPFlow, chunks: list[bytes], *, status: int = 200, ends: bool = True, **headers: str
+    ) -> bytes:
+        """Stream an answer; return what the client gets. `ends` False: the client hangs up."""
+        named = {
+            name.replace("_", "-"): value for name, value in {"content_type": "text/event-stream", **headers}.items()
+        }
+        flow.response = http.Response.make(status, b"", named)
+        self.addon.responseheaders(flow)
+        stream = flow.response.stream
+        passed = b"".join(stream(chunk) if callable(stream) else chunk for chunk in chunks)  # type: ignore[misc]
+        if not stream:
+            flow.response.raw_content = b"".join(chunks)
+        if ends:
+            await self.addon.response(flow)
+        else:
+            self.addon.error(flow)
+        return passed
+
+    async def settle(self) -> None:
+        assert self.addon._queue is not None
+        await asyncio.wrap_future(self.addon._pools[1].submit(lambda: None))
+        await asyncio.wrap_future(self.addon._queue.call(SID, lambda _: None))
+
+    async def select(self, statement: str) -> list[tuple[Any, ...]]:
+        await self.settle()
+        path = self.layout.database(SID)
+        if not path.exists():
+            return []
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return list(connection.execute(statement))
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+async def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+    monkeypatch.setenv("OPENMEM_STATE_DIR", str(tmp_path))
+    (tmp_path / "config.toml").touch()
+    monkeypatch.setenv("OPENMEM_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("CONTEXT_PROVIDER_HOSTS", "gateway.example:8443")
+    made = Proxy(Layout(tmp_path / "context"))
+    with taddons.context(made.addon):
+        made.addon.running()
+        yield made
+        made.addon.done()
+
+
+def changed(flow: http.HTTPFlow) -> bool:
+    return texts.STANDING_INSTRUCTION.encode() in (flow.request.get_content() or b"")
+
+
+# --- what is ours ------------------------------------------------------------------------------------------
+
+OURS: dict[str, dict[str, Any]] = {
+    "the provider": {},
+    "without a query": {"path": "/v1/messages"},
+    "a host of the settings": {"host": "gateway.example", "port": 8443, "path": "/anthropic/v1/messages"},
+    "a count": {"path": "/v1/messages/count_tokens?beta=true"},
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "another host": {"host": "example.com"},
+    "a host below the provider": {"host": "api.anthropic.com.example"},
+    "another port": {"port": 8443},
+    "another path": {"path": "/v1/models"},
+    "a batch": {"path": "/v1/messages/batches"},
+    "another method": {"method": b"PUT"},
+    "a websocket": {"headers": {"upgrade": "websocket"}},
+}
+
+
+@pytest.mark.parametrize("fields", OURS.values(), ids=OURS)
+async def test_a_request_to_a_provider_is_ours(ours: Proxy, fields: dict[str, Any]) -> None:
+    flow = await ours.request(ours.flow(**fields))
+    assert changed(flow) == ("count_tokens" not in flow.request.path)
+    assert json.loads(ours.addon._health().content)["requests"] == 1
+
+
+@pytest.mark.parametrize("fields", OTHERS.values(), ids=OTHERS)
+async def test_any_other_request_passes_untouched_and_leaves_no_trace(ours: Proxy, fields: dict[str, Any]) -> None:
+    flow = ours.flow(**fields)
+    before = flow.get_state()
+    await ours.request(flow)
+    assert flow.get_state() == before
+    assert await ours.respond(flow, [b"data: 1\n\n"]) == b"data: 1\n\n"
+    assert list(ours.layout.sessions.iterdir()) == []
+    assert json.loads(ours.addon._health().content)["requests"] == 0
+
+
+async def test_a_reverse_upstream_is_a_provider_whatever_its_name(ours: Proxy) -> None:
+    flow = ours.flow(host="127.0.0.1", port=9000)
+    flow.client_conn.proxy_mode = mode_specs.ProxyMode.parse("reverse:http://127.0.0.1:9000")
+    assert changed(await ours.request(flow))
+
+
+async def test_before_the_start_every_request_passes(ours: Proxy) -> None:
+    waiting = OpenMem()
+    waiting._hosts = ours.addon._hosts
+    flow = ours.flow()
+    await waiting.request(flow)
+    assert flow.request.raw_content == ASKED
+
+
+@pytest.mark.parametrize(
+    ("fields", "streams"),
+    [
+        ({"path": "/upload", "headers": {"content-length": str(5 << 20)}}, True),
+        ({"path": "/upload", "headers": {"transfer-encoding": "chunked"}}, True),
+        ({"path": "/upload"}, False),
+        ({"headers": {"transfer-encoding": "chunked"}}, False),
+    ],
+)
+async def test_only_large_uploads_that_are_not_ours_stream(ours: Proxy, fields: dict[str, Any], streams: bool) -> None:
+    flow = ours.flow(**fields)
+    flow.request.headers.update(fields.get("headers", {}))
+    ours.addon.requestheaders(flow)
+    assert bool(flow.request.stream) == streams
+
+
+# --- request bodies ----------------------------------------------------------------------------------------
+
+DECODERS = {"gzip": gzip.decompress, "zstd": zstd.decompress, "br": brotli.decompress}
+ENCODERS = {"gzip": gzip.compress, "zstd": zstd.compress, "br": brotli.compress}
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+async def test_an_encoded_body_is_encoded_again(ours: Proxy, encoding: str) -> None:
+    flow = await ours.request(ours.flow(ENCODERS[encoding](ASKED), headers={"content-encoding": encoding}))
+    assert changed(flow)
+    assert flow.request.headers["content-encoding"] == encoding
+    raw = flow.request.raw_content
+    assert raw is not None
+    assert flow.request.headers["content-length"] == str(len(raw))
+    assert DECODERS[encoding](raw) == flow.request.get_content()
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [(ASKED, "gzip"), (ASKED, "zstd"), (ASKED, "snappy"), (gzip.compress(ASKED)[:99], "gzip"), (b"\x1f\x8b", "gzip")],
+)
+async def test_a_body_that_is_not_as_its_header_says_passes_untouched(
+    ours: Proxy, content: bytes, encoding: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = ours.flow(content, headers={"content-encoding": encoding})
+    before = flow.get_state()
+    await ours.request(flow)
+    assert flow.get_state() == before
+    assert len(capsys.readouterr().err.splitlines()) <= 1
+    await ours.respond(flow, [b"x"], status=400)
+
+
+@pytest.mark.parametrize("content", [b"", b"not json", b'{"messages":1}', b"\xff\xfe", b"[" * 200_000])
+async def test_a_body_that_is_no_request_passes_untouched_with_one_line(
+    ours: Proxy, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = ours.flow(content)
+    before = flow.get_state()
+    await ours.request(flow)
+    assert flow.get_state() == before
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("openmem-context: fail-open NotSplicable at ")
+    assert json.loads(ours.addon._health().content)["fail_opens"] == 1
+
+
+async def test_a_request_that_needs_no_change_is_not_assigned(ours: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b'{ "model":"m",\n "max_tokens":1E2, "messages":[{"role":"user","content":"go"}]}'
+    flow = ours.flow(content)
+    before = flow.get_state()
+    await ours.request(flow)
+    assert flow.get_state() == before
+
+
+async def test_a_body_too_large_to_hold_passes(ours: Proxy) -> None:
+    flow = ours.flow()
+    flow.request.raw_content = None
+    await ours.addon.request(flow)
+    assert flow.request.raw_content is None
+
+
+# --- answers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip", "zstd", "br"])
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "hung up"])
+async def test_an_answer_passes_byte_by_byte_and_its_usage_is_booked(ours: Proxy, encoding: str, ends: bool) -> None:
+    answer = ENCODERS.get(encoding, bytes)((STREAMS / "cumulative.sse").read_bytes())
+    flow = await ours.request(ours.flow())
+    chunks = [answer[at : at + 7] for at in range(0, len(answer), 7)]
+    assert await ours.respond(flow, chunks, ends=ends, content_encoding=encoding) == answer
+    columns = "trimmed, input_tokens, cache_read_tokens, cache_creation_tokens, output_tokens, version"
+    assert await ours.select(f"SELECT {columns} FROM events") == [(0, 31, 2048, 96, 27, f"proxy:{code_hash()}")]
+    assert ours.addon._flights == {}
+
+
+async def test_an_answer_that_is_booked_is_booked_once(ours: Proxy) -> None:
+    flow = await ours.request(ours.flow())
+    await ours.respond(flow, [(STREAMS / "cumulative.sse").read_bytes()])
+    ours.addon.error(flow)
+    await ours.addon.response(flow)
+    assert len(await ours.select("SELECT id FROM events")) == 1
+
+
+async def test_a_stream_that_breaks_off_books_what_it_reported(ours: Proxy) -> None:
+    flow = await ours.request(ours.flow())
+    await ours.respond(flow, [(STREAMS / "error_mid.sse").read_bytes()], ends=False)
+    assert await ours.select("SELECT input_tokens, output_tokens FROM events") == [(31, 1)]
+
+
+async def test_a_whole_answer_is_read_too(ours: Proxy) -> None:
+    flow = await ours.request(ours.flow())
+    whole = json.dumps({"type": "message", "usage": {"input_tokens": 5, "output_tokens": 2}}).encode()
+    await ours.respond(flow, [whole], content_type="application/json")
+    columns = "input_tokens, cache_read_tokens, output_tokens"
+    assert await ours.select(f"SELECT {columns} FROM events") == [(5, None, 2)]
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 500, 502, 529, 400])
+async def test_a_refusal_passes_and_books_nothing(ours: Proxy, status: int) -> None:
+    flow = await ours.request(ours.flow())
+    assert await ours.respond(flow, [b"<html>", b"no</html>"], status=status, content_type="text/html") == (
+        b"<html>no</html>"
+    )
+    assert await ours.select("SELECT id FROM events") == []
+    assert ours.addon._flights == {}
+    state = json.loads(ours.layout.trim(SID).read_bytes())
+    assert all(thread.get("sent") is None for thread in state["threads"].values())
+
+
+async def test_a_connection_that_never_answers_books_nothing(ours: Proxy) -> None:
+    flow = await ours.request(ours.flow())
+    ours.addon.error(flow)
+    assert await ours.select("SELECT id FROM events") == []
+    assert ours.addon._flights == {}
+
+
+async def test_an_upgraded_connection_is_left_alone(ours: Proxy) -> None:
+    flow = await ours.request(ours.flow())
+    flow.response = http.Response.make(101)
+    ours.addon.responseheaders(flow)
+    assert not flow.response.stream
+
+
+async def test_a_tap_that_fails_loses_no_chunk(
+    ours: Proxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = await ours.request(ours.flow())
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("the user's words")
+
+    monkeypatch.setattr(Tap, "feed", fails)
+    assert await ours.respond(flow, [b"one", b"two"]) == b"onetwo"
+    err = capsys.readouterr().err
+    assert "fail-open RuntimeError at " in err
+    assert "the user's words" not in err
+
+
+# --- beside the way ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "path"), [("openmem.local", "/health"), ("openmem.local", "/health?x=1"), ("127.0.0.1", "/openmem/health")]
+)
+async def test_the_proxy_says_how_it_is(ours: Proxy, host: str, path: str) -> None:
+    flow = ours.flow(b"", host=host, path=path, method=b"GET", scheme=b"http", port=80)
+    await ours.request(flow)
+    assert flow.response is not None
+    answer = json.loads(flow.response.content)
+    assert answer["service"] == "openmem-context"
+    assert answer["version"] == code_hash()
+    assert (answer["requests"], answer["fail_opens"]) == (0, 0)
+    assert isinstance(answer["pid"], int)
+
+
+async def test_a_flow_of_ours_can_be_written_to_disk(ours: Proxy) -> None:
+    """Live objects in a flow's metadata would fail whoever saves it."""
+    flow = await ours.request(ours.flow())
+    assert flow.metadata == {}
+    flow.client_conn.state = flow.server_conn.state = ConnectionState.CLOSED
+    flow_files.FlowWriter(io.BytesIO()).add(flow)
+    await ours.respond(flow, [b"x"])
+    assert flow.metadata == {}
+
+
+async def test_no_key_and_no_word_of_a_conversation_is_logged(
+    ours: Proxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("question 0 and sk-ant-secret")
+
+    monkeypatch.setattr("openmem_addon.core.rewrite.decide", fails)
+    flow = await ours.request(ours.flow(headers={"x-api-key": "sk-ant-secret"}))
+    assert flow.request.raw_content == ASKED
+    err = capsys.readouterr().err
+    assert err.count("fail-open ValueError") == 2
+    assert "question" not in err
+    assert "sk-ant" not in err
+
+
+async def test_a_request_whose_client_is_gone_is_not_kept(ours: Proxy) -> None:
+    for _ in range(3):
+        flow = await ours.request(ours.flow())
+        ours.addon.error(flow)
+    assert ours.addon._flights == {}
+
+
+@pytest.mark.parametrize(
+    ("stated", "made"),
+    [("", "new"), ("a", "a,new"), ("a, b ,", "a,b,new"), ("a,new,b", "a,new,b")],
+)
+def test_a_beta_value_is_added_once(stated: str, made: str) -> None:
+    assert proxy._with_beta(stated, "new") == made
+
+
+async def test_a_session_in_two_requests_extends_its_prompt(ours: Proxy) -> None:
+    def forwarded(flow: http.HTTPFlow) -> Json:
+        return json.loads(flow.request.get_content() or b"")
+
+    first = forwarded(await ours.request(ours.flow()))
+    grown = encode(body(*chat(1), user("more"), assistant("so"), user("again")))
+    second = forwarded(await ours.request(ours.flow(grown)))
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+    assert second["system"] == first["system"]
+    await ours.settle()
