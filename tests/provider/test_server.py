@@ -166,6 +166,28 @@ def test_a_compressed_body_is_read_and_one_that_only_says_so_is_refused(client, 
     assert client.post("/v1/messages", content=plain, headers=gzipped).status_code == 400
 
 
+@pytest.mark.parametrize("content", [b'{"a": NaN}', b"[" * 5_000, b'{"a":' * 600 + b"1" + b"}" * 600, b"\xff{}", b""])
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
+def test_what_cannot_be_read_is_refused_on_every_wire(client, path, content):
+    answer = client.post(path, content=content, headers={"authorization": "Bearer invented"})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
+def test_odd_numbers_and_lone_surrogates_are_answered_on_every_wire(tmp_path, path):
+    odd = f'"seed": {"1" * 5_000}, "tools": [{{"type": "function", "name": "a", "function": {{"name": "a"}}}}]'
+    said = '[{"role": "user", "content": "a\\ud83d lone one"}]'
+    content = f'{{"model": "m\\udc97", "max_tokens": 9, {odd}, "messages": {said}, "input": {said}}}'.encode()
+    headers = {**HEADERS, "authorization": "Bearer invented"}
+    with serve(Provider(log=tmp_path / "log.jsonl")) as running:
+        plain = httpx.post(f"{running.url}{path}", content=content, headers=headers, trust_env=False)
+        streamed = content.replace(b'"max_tokens"', b'"stream": true, "max_tokens"')
+        events = httpx.post(f"{running.url}{path}", content=streamed, headers=headers, trust_env=False)
+    assert (plain.status_code, plain.json()["model"]) == (200, "m\udc97")
+    assert "m\\udc97" in events.text
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
+
+
 def test_any_prefix_serves(client):
     assert client.post("/api/v1/messages", json=START).status_code == 200
 

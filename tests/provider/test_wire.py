@@ -51,3 +51,8 @@ def test_only_a_system_message_without_content_that_sets_something_is_a_directiv
 def test_beta_values_are_read_whatever_their_spacing():
     assert wire.betas({"anthropic-beta": "one,two , three,"}) == {"one", "two", "three"}
     assert wire.betas({}) == frozenset()
+
+
+def test_json_is_compact_utf_8_and_a_lone_surrogate_stays_an_escape():
+    assert wire.encoded({"a": [1, "é"]}) == '{"a":[1,"é"]}'.encode()
+    assert wire.encoded("a\ud83d") == b'"a\\ud83d"'

@@ -1,5 +1,6 @@
 """Rules and errors of the OpenAI wires."""
 
+import msgspec
 import pytest
 
 from fixtures.provider.openai import rule
@@ -53,3 +54,14 @@ def test_a_missing_field_and_an_empty_list_name_their_place():
 def test_a_path_that_is_not_served_is_named():
     denial = rule.unknown_url("GET", "/v1/responses/x")
     assert (denial.status, denial.message) == (404, "Invalid URL (GET /v1/responses/x)")
+
+
+class _Small(msgspec.Struct):
+    kind: str
+
+
+def test_a_field_of_another_type_is_an_error_of_its_own():
+    denial = rule.wrong_type({"kind": 1}, _Small)
+    assert denial is not None
+    assert (denial.code, denial.param) == ("invalid_type", "kind")
+    assert rule.wrong_type({"kind": "a"}, _Small) is None
