@@ -1,57 +1,22 @@
 """The main job, with real parts: an agent's session through mitmdump over HTTPS, stored, trimmed and searched."""
 
-import random
 import ssl
 from pathlib import Path
 
 import apsw
 import httpx
 import pytest
+from pages import model, prose, tool
 from process import call, reader, running_proxy
 
-from fixtures.agent import Agent, Json
+from fixtures.agent import Agent
 from fixtures.provider import cache, canonical
 from fixtures.provider.exchange import Exchange
-from fixtures.provider.scenario import Asked, Call, Step
 from fixtures.provider.server import Provider, serve
 
 SESSION = "5f0c1d7e-0000-4000-8000-00000000e2e0"
 THRESHOLD = 24_000
 TURNS = 6
-STEPS = 22
-SECRET = "The harbour office keeps the blue ledger under number HL-7731."
-
-_WORDS = (
-    "harbour ledger signal meadow copper lantern bridge winter orchard paper window river station "
-    "garden letter market engine silver quiet morning answer valley number record carry follow "
-    "between under across before"
-).split()
-
-
-def prose(seed: int, words: int) -> str:
-    """Return invented sentences of one kind of text."""
-    source = random.Random(seed)
-    lines = (" ".join(source.choice(_WORDS) for _ in range(12)).capitalize() + "." for _ in range(words // 12))
-    return "\n".join(lines)
-
-
-def model(asked: Asked) -> Step:
-    """Think and call a tool until the turn's steps are done, then answer."""
-    if asked.index < STEPS:
-        number = f"{asked.name}-{asked.index}"
-        return Step(
-            thinking=f"The next page to read is {number}. " + prose(asked.index, 24),
-            text=f"Reading page {number}.",
-            tools=(Call(name="run", input={"cmd": f"cat pages/{number}.txt"}),),
-        )
-    return Step(thinking="That was all of it.", text=f"Finished {asked.name}. " + prose(7, 36))
-
-
-def tool(name: str, given: Json) -> str:
-    """Answer a command with one page; the third page of the first turn holds the secret."""
-    command = str(given["cmd"])
-    page = prose(sum(map(ord, command)), 420)
-    return f"{command}\n{page}\n{SECRET}" if command.endswith("turn0-2.txt") else f"{command}\n{page}"
 
 
 class Run:
