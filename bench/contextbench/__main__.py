@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.contextbench import keyvalue, logs
 from bench.contextbench.agent import SKILLS
-from bench.contextbench.line import ARMS, Outcome, run
+from bench.contextbench.line import ARMS, Counts, Outcome, run
 from bench.contextbench.stream import Stream
 
 STREAMS: dict[str, Callable[[int], Stream]] = {
@@ -45,14 +45,15 @@ def main() -> None:
             for skill in skills:
                 begin = time.monotonic()
                 with tempfile.TemporaryDirectory(prefix="openmem-bench-") as folder:
-                    outcome = run(stream, arm, skill, Path(folder))
-                print(shown(outcome, time.monotonic() - begin), flush=True)
+                    outcome = run(stream, arm, [skill], Path(folder))
+                print(shown(outcome, skill, time.monotonic() - begin), flush=True)
 
 
-def shown(outcome: Outcome, seconds: float) -> str:
+def shown(outcome: Outcome, skill: str, seconds: float) -> str:
     """Return one line of the table."""
     kinds = " ".join(f"{kind} {share:.2f}" for kind, share in outcome.score.by_kind.items())
-    counts = "/".join(map(str, (outcome.counts.right, outcome.counts.warned, outcome.counts.silent)))
+    found = outcome.counts.get(skill, Counts())
+    counts = f"{found.right}/{found.warned}/{found.silent}"
     totals = outcome.totals
     notes = [
         *(["overflow"] if outcome.overflow else []),
@@ -62,7 +63,7 @@ def shown(outcome: Outcome, seconds: float) -> str:
         *([f"{outcome.fail_opens} fail-opens"] if outcome.fail_opens else []),
     ]
     return (
-        f"{outcome.stream:<17} {outcome.arm:<15} {outcome.skill:<9} {outcome.score.reward:6.3f} {kinds:<26} "
+        f"{outcome.stream:<17} {outcome.arm:<15} {skill:<9} {outcome.score.reward:6.3f} {kinds:<26} "
         f"{counts:>12} {totals.peak:9,} {outcome.trims:5} {outcome.calls:5} {outcome.asked:5} {totals.hit_rate:5.3f} "
         f"{totals.dollars:6.2f} {seconds:5.0f} {', '.join(notes)}"
     ).rstrip()

@@ -6,7 +6,7 @@ match the next search.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -90,24 +90,32 @@ SKILLS: Mapping[str, Skill] = {
 """From the least careful to the most."""
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """A count as a tool gave it."""
+
+    skill: str
+    question: str
+    value: int | None
+    warned: bool
+    """Whether the tool's answer showed that other text is counted too."""
+
+
 class Decision(msgspec.Struct, frozen=True):
     """What the agent does next."""
 
     step: Step
-    warned: bool | None = None
-    """For a count that came from a tool: whether the tool's answer showed that other text is counted too."""
-    counted: int | None = None
-    """That count."""
+    counted: Counted | None = None
+    """A count that came from a tool."""
 
 
-def decide(sight: Sight, skill: str) -> Decision:
-    """Answer the newest operation, or ask a tool first."""
+def decide(sight: Sight, skills: Sequence[str]) -> Decision:
+    """Answer the newest operation, or ask a tool first. Each count is asked for with the next of `skills`."""
     if found := _GET.search(sight.operation):
         return _get(sight, found[1])
     if found := _LOOKUP.search(sight.operation):
         return _lookup(sight, found[1], found[2])
     if found := _COUNT.search(sight.operation):
-        return _count(sight, SKILLS[skill], *found.groups())
+        return _count(sight, skills[int(found[1]) % len(skills)], *found.groups())
     return Decision(Step(text=f"Kept. {READY}"))
 
 
@@ -129,22 +137,24 @@ def _lookup(sight: Sight, number: str, request: str) -> Decision:
     return _answer(f"qid={number}", service, f"The line with request id req={request} is from service {service}.")
 
 
-def _count(sight: Sight, skill: Skill, number: str, level: str, service: str) -> Decision:
+def _count(sight: Sight, name: str, number: str, level: str, service: str) -> Decision:
+    skill = SKILLS[name]
     said = f'[{level}] log lines are from service "{service}"'
     if sight.session is None:
         line = re.compile(_LOG_LINE.format(level=level, service=re.escape(service)), re.MULTILINE)
         seen = sum(len(line.findall(text)) for text in sight.texts[1:])
         return _answer(f"qid={number}", str(seen), f"{seen} {said}.")
     if _can_ask(sight, skill.tool):
-        examples = {
-            "sql": f"SELECT text FROM lines WHERE text LIKE '{LOOSE.format(level=level, service=service)}' LIMIT 5"
-        }
+        loose = LOOSE.format(level=level, service=service)
+        examples = {"sql": f"SELECT text FROM lines WHERE text LIKE '{loose}' LIMIT 5"}
         calls = (_call(sight, skill.tool, skill.ask(level, service)), _call(sight, SQL, examples))
         return Decision(Step(text=f"I count how many {said}, and look at some.", tools=calls))
-    count = skill.read(sight.called[0].answer) if sight.called else None
+    if not sight.called:
+        return _answer(f"qid={number}", None, "")
+    given = sight.called[0].answer
+    count = skill.read(given)
     decision = _answer(f"qid={number}", None if count is None else str(count), f"{count} {said}.")
-    warned = _warns(sight.called[0].answer) if sight.called else None
-    return Decision(decision.step, warned, count)
+    return Decision(decision.step, Counted(name, f"qid={number}", count, _warns(given)))
 
 
 def _warns(given: Json) -> bool:

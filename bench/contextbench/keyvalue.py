@@ -1,4 +1,4 @@
-"""Own the kv-store task: keys are set in batches of 100, and 24 of them are asked for at the end."""
+"""Own the kv-store task: keys are set in batches of 100, and some of them are asked for at the end."""
 
 import random
 
@@ -16,7 +16,7 @@ A later line for a key replaces its value. A get asks for the value of one key: 
 End every reply with {READY}."""
 
 
-def generate(records: int, *, seed: int, overwritten: float = 0.0) -> Stream:
+def generate(records: int, *, seed: int, overwritten: float = 0.0, questions: int = QUESTIONS) -> Stream:
     """Return a stream that sets so many values.
 
     `overwritten`: share of the lines that set an earlier key again, one in twenty of them a key of
@@ -37,7 +37,7 @@ def generate(records: int, *, seed: int, overwritten: float = 0.0) -> Stream:
             keys.append(key)
         current[key] = f"{words(source, VALUE_WORDS)} #{tag(source)}"
         lines.append((key, current[key]))
-    asked = _asked(source, keys, sorted(stale))
+    asked = _asked(source, keys, sorted(stale), questions)
     batches = [lines[start : start + BATCH] for start in range(0, records, BATCH)]
     left = len(batches) + len(asked)
     operations = [Operation(INSTRUCTION)]
@@ -55,9 +55,9 @@ def generate(records: int, *, seed: int, overwritten: float = 0.0) -> Stream:
     return Stream(name, tuple(operations), CHARACTERS_PER_TOKEN)
 
 
-def _asked(source: random.Random, keys: list[str], stale: list[str]) -> list[str]:
-    again = source.sample(stale, min(len(stale), QUESTIONS // 2))
+def _asked(source: random.Random, keys: list[str], stale: list[str], questions: int) -> list[str]:
+    again = source.sample(stale, min(len(stale), questions // 2))
     rest = [key for key in keys if key not in set(again)]
-    asked = again + source.sample(rest, min(len(rest), QUESTIONS - len(again)))
+    asked = again + source.sample(rest, min(len(rest), questions - len(again)))
     source.shuffle(asked)
     return asked

@@ -10,8 +10,9 @@ import json
 import os
 import random
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import apsw
@@ -70,10 +71,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
     stream: str
     arm: str
-    skill: str
     score: Score
     totals: Totals
-    counts: Counts
+    counts: dict[str, Counts]
+    """By skill."""
     trims: int
     calls: int
     asked: int
@@ -88,11 +89,11 @@ class Outcome(msgspec.Struct, frozen=True):
 class Mind:
     """The scripted model: counts and answers each forwarded request."""
 
-    def __init__(self, stream: Stream, skill: str) -> None:
+    def __init__(self, stream: Stream, skills: Sequence[str]) -> None:
         self.meter = Meter(stream.characters_per_token)
-        self.counted: list[tuple[int, bool]] = []
+        self.counted: list[agent.Counted] = []
         self.overflow = False
-        self._skill = skill
+        self._skills = skills
 
     def __call__(self, asked: Asked) -> Step:
         prompt = self.meter.prompt(asked.body)
@@ -100,9 +101,9 @@ class Mind:
             self.overflow = True
             message = f"prompt is too long: {prompt} tokens > {WINDOW} maximum"
             return Step(error=Failure(status=400, type="invalid_request_error", message=message, times=sys.maxsize))
-        decision = agent.decide(look(asked.body), self._skill)
+        decision = agent.decide(look(asked.body), self._skills)
         if decision.counted is not None:
-            self.counted.append((decision.counted, bool(decision.warned)))
+            self.counted.append(decision.counted)
         said = (decision.step.text or "") + "".join(json.dumps(call.input) for call in decision.step.tools)
         bill = self.meter.charge(asked.body, said)
         return msgspec.structs.replace(decision.step, usage=bill.usage())
@@ -111,41 +112,63 @@ class Mind:
 class Client(Agent):
     """The client: a system text and tools of a usual size before the conversation."""
 
-    def __init__(self, *given: Any, tools: list[Json], **more: Any) -> None:
+    def __init__(self, *given: Any, tools: list[Json], system: int, **more: Any) -> None:
+        """`tools` as the server defines them; `system`: characters of the system text."""
         super().__init__(*given, **more)
         self._tools = tools
-        text = "You are an agent in an invented project.\n" + _prose(SYSTEM_CHARACTERS)
+        text = "You are an agent in an invented project.\n" + _prose(system)
         self._system = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
-        self.calls = 0
 
     def body(self) -> Json:
         return {**super().body(), "system": self._system, "tools": self._tools}
 
 
-def run(stream: Stream, arm_name: str, skill: str, folder: Path, **settings: str) -> Outcome:
-    """Play a stream once; what it stores goes below `folder`. `settings` are more environment variables."""
+def run(
+    stream: Stream,
+    arm_name: str,
+    skills: Sequence[str],
+    folder: Path,
+    *,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    system: int = SYSTEM_CHARACTERS,
+) -> Outcome:
+    """Play a stream once; what it stores goes below `folder`.
+
+    `settings` are more environment variables, `system` the characters of the system text.
+    """
     arm = ARMS[arm_name]
-    mind = Mind(stream, skill)
+    mind = Mind(stream, skills)
     provider = Provider({SCENARIO: mind})
     environ = environment(folder, {**arm.settings, **settings})
     with serve(provider) as running, proxy(folder, running.port, environ) as url:
-        replies, calls = asyncio.run(_play(stream, url, provider, environ, tools=arm.tools))
-    asked = [used for _, used in replies]
-    golds = [question.gold for question in stream.questions if question.kind == "count"]
+        replies, calls = asyncio.run(_play(stream, url, provider, environ, tools=arm.tools, system=system))
     return Outcome(
         stream=stream.name,
         arm=arm_name,
-        skill=skill,
         score=grade(stream.questions, [reply for reply, _ in replies]),
         totals=mind.meter.totals(),
-        counts=_judged(mind.counted, golds),
+        counts=judged(mind.counted, {question.name: question.gold for question in stream.questions}),
         trims=_events(folder, "trim"),
         calls=calls,
-        asked=sum(asked),
+        asked=sum(used for _, used in replies),
         overflow=mind.overflow,
         refusals=tuple(str(exchange.error) for exchange in provider.refusals),
         fail_opens=_events(folder, "fail_open"),
     )
+
+
+def judged(counted: Iterable[agent.Counted], golds: Mapping[str, str]) -> dict[str, Counts]:
+    """Say by skill what became of the counts that came from a tool."""
+    found: dict[str, Counts] = {}
+    for each in counted:
+        right = str(each.value) == golds[each.question]
+        so_far = found.get(each.skill, Counts())
+        found[each.skill] = Counts(
+            so_far.right + right,
+            so_far.warned + (not right and each.warned),
+            so_far.silent + (not right and not each.warned),
+        )
+    return found
 
 
 def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
@@ -206,7 +229,7 @@ async def searching(environ: dict[str, str]) -> AsyncIterator[ClientSession]:
 
 
 async def _play(
-    stream: Stream, url: str, provider: Provider, environ: dict[str, str], *, tools: bool
+    stream: Stream, url: str, provider: Provider, environ: dict[str, str], *, tools: bool, system: int
 ) -> tuple[list[tuple[str, bool]], int]:
     """Give every operation in turn; return the reply to each question and whether it took a tool, and all calls."""
     async with searching(environ) as search:
@@ -225,7 +248,7 @@ async def _play(
         def work() -> list[tuple[str, bool]]:
             replies: list[tuple[str, bool]] = []
             with httpx.Client(timeout=120, trust_env=False) as client:
-                host = Client(client, use, session=SESSION, url=url, tools=definitions)
+                host = Client(client, use, session=SESSION, url=url, tools=definitions, system=system)
                 for number, operation in enumerate(stream.operations):
                     before = calls
                     try:
@@ -243,19 +266,6 @@ async def _play(
 def _definition(tool: Any) -> Json:
     schema = getattr(tool, "input_schema", None) or tool.inputSchema
     return {"name": agent.PREFIX + tool.name, "description": tool.description, "input_schema": schema}
-
-
-def _judged(counted: list[tuple[int, bool]], golds: list[str]) -> Counts:
-    """Say what became of each count; the last of them are those of the last questions, when tools were needed."""
-    right = warned = silent = 0
-    for (count, warning), gold in zip(counted, golds[len(golds) - len(counted) :], strict=True):
-        if str(count) == gold:
-            right += 1
-        elif warning:
-            warned += 1
-        else:
-            silent += 1
-    return Counts(right, warned, silent)
 
 
 def _events(folder: Path, kind: str) -> int:

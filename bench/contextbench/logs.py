@@ -1,4 +1,4 @@
-"""Own the log-triage task: log lines arrive in batches, then 24 questions look a line up or count lines.
+"""Own the log-triage task: log lines arrive in batches, then questions look a line up or count lines.
 
 The instruction quotes two lines of the very shape that is counted, and the questions name level and
 service as the lines do: a count over all text that was ever sent counts these too.
@@ -44,7 +44,7 @@ class Line(msgspec.Struct, frozen=True):
     text: str
 
 
-def generate(lines: int, *, seed: int) -> Stream:
+def generate(lines: int, *, seed: int, questions: int = QUESTIONS) -> Stream:
     """Return a stream of so many log lines."""
     source = random.Random(f"log {lines} {seed}")
     log = [_line(source, number) for number in range(lines)]
@@ -54,8 +54,8 @@ def generate(lines: int, *, seed: int) -> Stream:
         size = source.randint(*BATCH)
         batches.append(log[start : start + size])
         start += size
-    questions = _questions(source, log)
-    left = len(batches) + len(questions)
+    queries = _queries(source, log, questions)
+    left = len(batches) + len(queries)
     operations = [Operation(INSTRUCTION)]
     start = 0
     for number, batch in enumerate(batches):
@@ -63,7 +63,7 @@ def generate(lines: int, *, seed: int) -> Stream:
         body = block("LOG", number, tag(source), (line.text for line in batch))
         operations.append(Operation(titled(f"log batch (lines {start}-{start + len(batch) - 1})", left, body)))
         start += len(batch)
-    for number, (asked, question) in enumerate(questions):
+    for number, (asked, question) in enumerate(queries):
         left -= 1
         body = f"QUERY {number}: {asked}\n(Answer with an ANSWER block for qid={number}.)"
         operations.append(Operation(titled(f"query {number}", left, body), question))
@@ -78,19 +78,19 @@ def _line(source: random.Random, number: int) -> Line:
     return Line(level, service, request, shown)
 
 
-def _questions(source: random.Random, log: list[Line]) -> list[tuple[str, Question]]:
+def _queries(source: random.Random, log: list[Line], count: int) -> list[tuple[str, Question]]:
     """Return the questions' texts and golds, half of each kind, the samples' own level and service among them."""
     counts = Counter((line.level, line.service) for line in log)
     pairs = [("ERROR", "billing"), ("WARN", "gateway")]
     others = sorted(counts.keys() - set(pairs))
-    pairs += source.sample(others, min(len(others), QUESTIONS // 2 - len(pairs)))
+    pairs += source.sample(others, min(len(others), count // 2 - len(pairs)))
     asked: list[tuple[str, Kind, str]] = [
         (f'How many [{level}] log lines are from service "{service}"?', "count", str(counts[level, service]))
         for level, service in pairs
     ]
     asked += [
         (f"Which service logged the line with request id req={line.request}?", "lookup", line.service)
-        for line in source.sample(log, min(len(log), QUESTIONS - len(asked)))
+        for line in source.sample(log, min(len(log), count - len(asked)))
     ]
     source.shuffle(asked)
     return [(text, Question(f"qid={number}", kind, gold)) for number, (text, kind, gold) in enumerate(asked)]

@@ -14,7 +14,7 @@ import msgspec
 Kind = Literal["get", "lookup", "count"]
 
 QUESTIONS = 24
-"""At the end of every stream."""
+"""At the end of a stream."""
 
 READY = "READY_FOR_NEXT_OP"
 """How the agent says that the next operation may come."""
