@@ -193,7 +193,7 @@ class _Reader:
         reader.names = {call: named for call, named in self.names.items() if named[0] < len(items)}
         reader.marked = [index for index in self.marked if index < len(items)]
         reader._index = len(items) - 1
-        reader._previous = next((item.kind for item in reversed(items) if item.kind != "system"), None)
+        reader._previous = next((item.kind for item in reversed(items) if item.kind not in ("system", "pinned")), None)
         reader._answered = any(item.kind == "assistant" for item in items)
         return reader
 

@@ -11,6 +11,7 @@ from openmem_addon.core.model import Conversation
 from openmem_addon.core.rewrite import Policy, Rewrite
 from openmem_addon.core.view import Sample
 from openmem_addon.trimstate import TrimState
+from openmem_store.rows import chain
 
 from fixtures.provider import binding, cache, wire
 from fixtures.provider.rules import table
@@ -81,22 +82,28 @@ class Proxied:
     def __init__(self, policy: Policy = SMALL) -> None:
         self.policy = policy
         self.state = TrimState()
+        self.former: Sent | None = None
 
     def restart(self) -> None:
         """Lose what is not in the state file."""
         self.state = msgspec.json.decode(self.state.encoded(), type=TrimState)
+        self.former = None
 
     def send(self, came: bytes, *, may_change: bool = True, force: bool = False) -> Sent:
-        conversation = anthropic.parse(came)
+        former = self.former
+        conversation = anthropic.parse(came, former.conversation if former else None)
         key = f"main/{rewrite.root(conversation)}"
         decided = rewrite.decide(
             conversation,
             self.state.threads.get(key),
             msgspec.structs.replace(self.policy, may_change=may_change, force=force),
             sample=self.state.sample(key, conversation.model),
+            known_rows=former.decided.rows if former else (),
         )
         made = sent(came, conversation, decided)
+        check_read(made)
         self.state.publish(key, decided.thread)
+        self.former = made
         return made
 
     def answered(self, made: Sent) -> None:
@@ -127,6 +134,18 @@ def strings(value: object) -> str:
 
 def count_markers(request: Json) -> int:
     return sum(1 for _ in wire.markers(request)) + isinstance(request.get("cache_control"), dict)
+
+
+READ = (*(field for field in Conversation.__struct_fields__ if field not in ("reader", "shared")),)
+"""What a request is read as, apart from how it was read."""
+
+
+def check_read(made: Sent) -> None:
+    """Assert that a request read from where it parts from the one before is read as if it were the first."""
+    afresh = anthropic.parse(made.came)
+    for field in READ:
+        assert getattr(made.conversation, field) == getattr(afresh, field), field
+    assert made.decided.rows == chain(draft for item in afresh.items if item.stored for draft in item.drafts)
 
 
 def check(made: Sent) -> None:

@@ -190,6 +190,13 @@ def test_a_step_opens_at_the_first_of_adjacent_answers() -> None:
     assert [item.opens_step for item in conversation.items] == [False, True, False, False, False, False, True, False]
 
 
+def test_a_step_opens_alike_where_a_request_is_read_on_behind_parameters() -> None:
+    before = body(user("go"), assistant("a"), system(output_config={}))
+    after = encode({**before, "messages": [*before["messages"], assistant("b"), user("more")]})
+    known = anthropic.parse(encode(before))
+    assert anthropic.parse(after, known).items == anthropic.parse(after).items
+
+
 def test_only_an_answer_that_stands_alone_is_a_reply() -> None:
     begun = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
