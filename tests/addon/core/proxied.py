@@ -46,6 +46,10 @@ class Sent(msgspec.Struct, frozen=True):
     decided: Rewrite
     units: tuple[str, ...]
     """What names each prefix of the forwarded prompt; the provider's cache compares these."""
+    came_units: tuple[str, ...]
+    """The same of the client's own."""
+    tokens: int
+    """What the provider counts of the forwarded prompt."""
 
 
 def decoded(body: bytes) -> Json:
@@ -56,8 +60,19 @@ def sent(came: bytes, conversation: Conversation, decided: Rewrite) -> Sent:
     """Return a decided request, rendered."""
     left = anthropic.render(conversation, decided.rendering)
     forwarded = decoded(left)
-    units = tuple(unit.digest for unit in cache.prompt(forwarded))
-    return Sent(decoded(came), came, forwarded, left, conversation, decided, units)
+    inbound = decoded(came)
+    prompt = cache.prompt(forwarded)
+    return Sent(
+        inbound,
+        came,
+        forwarded,
+        left,
+        conversation,
+        decided,
+        units=tuple(unit.digest for unit in prompt),
+        came_units=tuple(unit.digest for unit in (prompt if left == came else cache.prompt(inbound))),
+        tokens=sum(unit.tokens for unit in prompt),
+    )
 
 
 def refusal(forwarded: Json, *, counting: bool = False) -> str | None:
@@ -108,9 +123,8 @@ class Proxied:
 
     def answered(self, made: Sent) -> None:
         """Calibrate by what the provider counts of a request."""
-        prompt = sum(unit.tokens for unit in cache.prompt(made.forwarded))
         key = f"main/{made.decided.root}"
-        self.state.calibrate(key, made.conversation.model, Sample(prompt, made.decided.chars, made.decided.media))
+        self.state.calibrate(key, made.conversation.model, Sample(made.tokens, made.decided.chars, made.decided.media))
 
 
 # --- what must hold of every request -----------------------------------------------------------------------
@@ -233,8 +247,7 @@ def check_follows(before: Sent, made: Sent) -> None:
 
 def extends(before: Sent, made: Sent) -> bool:
     """Return whether the client's own history only grew."""
-    old, new = cache.prompt(before.inbound), cache.prompt(made.inbound)
-    return [unit.digest for unit in new[: len(old)]] == [unit.digest for unit in old]
+    return made.came_units[: len(before.came_units)] == before.came_units
 
 
 def play(script: Script, *, proxied: Proxied | None = None, chance: random.Random | None = None) -> list[Sent]:
