@@ -21,6 +21,8 @@ COMMANDS = {
     "proxy": Command("start", "start the proxy; more words go to mitmdump (the default without a command)"),
     "web": Command("start", "the same with mitmproxy's web page; more words go to mitmweb"),
     "claude": Command("launch", "run Claude Code through the proxy, which is started if none runs"),
+    "codex": Command("launch", "run Codex the same way"),
+    "opencode": Command("launch", "run OpenCode the same way"),
     "run": Command("launch", "the same with any program: run -- COMMAND [arguments]"),
     "demo": Command("demo", "show the whole line at work, without key or network, in half a minute"),
     "mcp": Command("mcp", "the search tools as an MCP server on standard input and output"),

@@ -10,11 +10,10 @@ from urllib.request import proxy_bypass_environment  # pyright: ignore[reportAtt
 import msgspec
 
 from openmem_addon import hosts
+from openmem_addon.commands.clients import Client, Endpoint
 from openmem_addon.hosts import Host
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-BASE_URL = "ANTHROPIC_BASE_URL"
-DEFAULT_UPSTREAM = "https://api.anthropic.com"
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -32,40 +31,45 @@ def through_proxy(environ: Mapping[str, str], *, port: int, trust: Mapping[str, 
     Plain HTTP is left alone: no provider speaks it, and the agent's own servers on this machine do.
     """
     url = f"http://127.0.0.1:{port}"
-    excluded = [entry.strip() for entry in _get(environ, "NO_PROXY").split(",") if entry.strip()]
-    no_proxy = ",".join(dict.fromkeys((*excluded, *_LOOPBACK)))
     return {
         **environ,
         **trust,
         "HTTPS_PROXY": url,
         "https_proxy": url,  # curl and others look at this one first
-        "NO_PROXY": no_proxy,
-        "no_proxy": no_proxy,
+        **_past_any_proxy(environ),
     }
 
 
-def through_base_url(environ: Mapping[str, str], *, port: int) -> dict[str, str]:
+def through_base_urls(environ: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an agent that speaks plain HTTP to the proxy: no certificate is involved."""
-    path = urlsplit(environ.get(BASE_URL, "")).path.rstrip("/")
-    excluded = [entry.strip() for entry in _get(environ, "NO_PROXY").split(",") if entry.strip()]
-    no_proxy = ",".join(dict.fromkeys((*excluded, *_LOOPBACK)))
-    return {
-        **environ,
-        BASE_URL: f"http://127.0.0.1:{port}{path}",
-        "NO_PROXY": no_proxy,
-        "no_proxy": no_proxy,
-    }
+    return {**environ, **told, **_past_any_proxy(environ)}
 
 
-def reverse_upstream(environ: Mapping[str, str]) -> str:
+def base_url(environ: Mapping[str, str], endpoint: Endpoint, *, port: int) -> str:
+    """Return the base URL that leads to our port, with the path of the one it stands for."""
+    return f"http://127.0.0.1:{port}{urlsplit(_stated(environ, endpoint)).path.rstrip('/')}"
+
+
+def reverse_upstream(environ: Mapping[str, str], endpoint: Endpoint) -> str:
     """Return where a reverse proxy must lead: the user's own base URL without its path, else the provider's.
 
     Raises ValueError for a base URL that is not http or https.
     """
-    parts = urlsplit(environ.get(BASE_URL) or DEFAULT_UPSTREAM)
+    parts = urlsplit(_stated(environ, endpoint))
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ValueError(f"{BASE_URL} must begin with http:// or https://")
+        raise ValueError(f"{endpoint.variable} must begin with http:// or https://")
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _stated(environ: Mapping[str, str], endpoint: Endpoint) -> str:
+    return environ.get(endpoint.variable) or endpoint.default
+
+
+def _past_any_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that name what needs no proxy: what was named, and this machine."""
+    excluded = [entry.strip() for entry in _get(environ, "NO_PROXY").split(",") if entry.strip()]
+    no_proxy = ",".join(dict.fromkeys((*excluded, *_LOOPBACK)))
+    return {"NO_PROXY": no_proxy, "no_proxy": no_proxy}
 
 
 def chain(environ: Mapping[str, str], *, own_port: int) -> Chain | None:
@@ -95,11 +99,12 @@ def chain(environ: Mapping[str, str], *, own_port: int) -> Chain | None:
     return Chain(f"upstream:{parts.scheme}://{host}:{port}", warning)
 
 
-def bypasses(environ: Mapping[str, str], allowed: Iterable[Host]) -> list[str]:
+def bypasses(environ: Mapping[str, str], allowed: Iterable[Host], client: Client) -> list[str]:
     """Return one line per inherited setting by which the agent's requests would pass the proxy by unseen."""
     lines: list[str] = []
-    base = environ.get(BASE_URL)
-    if base:
+    allowed = tuple(allowed)
+    stated = [(endpoint, base) for endpoint in client.endpoints if (base := environ.get(endpoint.variable))]
+    for endpoint, base in stated:
         try:
             target = hosts.parse(base)
         except ValueError:
@@ -107,13 +112,17 @@ def bypasses(environ: Mapping[str, str], allowed: Iterable[Host]) -> list[str]:
         if target is None or not hosts.permits(allowed, target.name, target.port) or target.name in _LOOPBACK:
             name = target.name if target else "no host"
             lines.append(
-                f"{BASE_URL} leads to {name}, whose requests are not touched: "
+                f"{endpoint.variable} leads to {name}, whose requests are not touched: "
                 f"use --no-ca, or name it in CONTEXT_PROVIDER_HOSTS"
             )
-    provider = urlsplit(base or DEFAULT_UPSTREAM).hostname or ""
+    replaced = {urlsplit(endpoint.default).hostname for endpoint, _ in stated}
+    asked = [*(urlsplit(base).hostname or "" for _, base in stated), *(h for h in client.hosts if h not in replaced)]
     excluded = _get(environ, "NO_PROXY")
-    if excluded and proxy_bypass_environment(provider, {"no": excluded}):
-        lines.append(f"NO_PROXY names {provider}: the agent's requests go past the proxy until it does not")
+    lines += [
+        f"NO_PROXY names {host}: the agent's requests go past the proxy until it does not"
+        for host in asked
+        if excluded and proxy_bypass_environment(host, {"no": excluded})
+    ]
     return lines
 
 

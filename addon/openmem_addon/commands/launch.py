@@ -1,4 +1,4 @@
-"""Own `claude` and `run`: what the user's words ask for, which proxy that means, and the agent's environment."""
+"""Own the launchers: what the user's words ask for, which proxy that means, and the agent's environment."""
 
 import datetime
 import os
@@ -14,9 +14,10 @@ from openmem_store.settings import Settings
 
 from openmem_addon.commands import agent, certificate, checkout, environment, mitm, preferences, probe, trust
 from openmem_addon.commands.agent import say
+from openmem_addon.commands.clients import ANY, CLIENTS, Client
 from openmem_addon.commands.supervisor import Plan, StartError, foreign, python_command
 
-HELP = """usage: ./run.sh claude [options] [arguments of claude]
+HELP = """usage: ./run.sh claude|codex|opencode [options] [arguments of the agent]
        ./run.sh run [options] -- COMMAND [arguments]
 
   --port N         use, or start, the proxy on this port (default 8080)
@@ -25,23 +26,6 @@ HELP = """usage: ./run.sh claude [options] [arguments of claude]
   --proxy-arg ARG  one more argument for mitmdump; repeat it for each word
 
 Options stand before the agent's own arguments; `--` ends them."""
-
-
-class Agent(msgspec.Struct, frozen=True):
-    """A coding agent that has a launcher of its own."""
-
-    command: str
-    install: str
-    """What to type where it is missing."""
-    places: tuple[str, ...] = ()
-    """Where its own installer puts it, below the home directory, when that is not on PATH."""
-
-
-AGENTS = {
-    "claude": Agent(
-        "claude", "npm install -g @anthropic-ai/claude-code", (".local/bin/claude", ".claude/local/claude")
-    ),
-}
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -55,13 +39,13 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def main(name: str, words: Sequence[str]) -> int:
-    """Run the launcher `name` (`run`, or a key of AGENTS) and return the exit code."""
+    """Run the launcher `name` (`run`, or a key of CLIENTS) and return the exit code."""
     try:
         options = parse(words)
         if options.help:
             print(HELP)
             return 0
-        command = find(name, options.command, os.environ)
+        program, *arguments = find(name, options.command, os.environ)
     except ValueError as error:
         say(str(error))
         return 2
@@ -69,11 +53,11 @@ def main(name: str, words: Sequence[str]) -> int:
         say(str(error))
         return 127
     try:
-        plan, environ = prepare(options, preferences.load(), dict(os.environ))
+        launched = prepare(CLIENTS.get(name, ANY), options, preferences.load(), dict(os.environ))
     except (ValueError, StartError, OSError) as error:
         say(str(error))
         return 1
-    return agent.run(command, environ, plan)
+    return agent.run((program, *launched.words, *arguments), launched.environ, launched.plan)
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -115,7 +99,7 @@ def find(name: str, words: Sequence[str], environ: Mapping[str, str]) -> tuple[s
         if program is None:
             raise FileNotFoundError(f"{words[0]}: no such program on PATH")
         return (program, *words[1:])
-    known = AGENTS[name]
+    known = CLIENTS[name]
     home = Path(environ.get("HOME", "~")).expanduser()
     candidates = (known.command, *(str(home / place) for place in known.places))
     for candidate in candidates:
@@ -124,29 +108,41 @@ def find(name: str, words: Sequence[str], environ: Mapping[str, str]) -> tuple[s
     raise FileNotFoundError(f"{known.command} is not installed: {known.install}")
 
 
-def prepare(options: Options, settings: Settings, environ: dict[str, str]) -> tuple[Plan, dict[str, str]]:
-    """Decide on the proxy and return its plan and the agent's environment; warnings go to stderr.
+class Launch(msgspec.Struct, frozen=True):
+    """All there is to know before anything starts."""
+
+    plan: Plan
+    environ: dict[str, str]
+    """The agent's environment."""
+    words: tuple[str, ...] = ()
+    """What goes before the agent's own arguments."""
+
+
+def prepare(client: Client, options: Options, settings: Settings, environ: dict[str, str]) -> Launch:
+    """Decide on the proxy and on what the agent is told; warnings go to stderr.
 
     Raises ValueError for a setting that cannot be used, StartError for a port that cannot.
     """
     given = mitm.Arguments(options.proxy_arguments)
-    port, shared = _choose_port(options, str(settings.root))
     allowed = preferences.provider_hosts(settings)
     confdir = Path(given.last("confdir", str(checkout.CERTIFICATES)))
     authority = certificate.Authority(confdir)
     if confdir == checkout.CERTIFICATES:
         certificate.ensure(confdir, allowed, now=datetime.datetime.now(datetime.UTC))
+    trust.write_bundles(authority, environ)
+    port, shared = _choose_port(options, str(settings.root), authority.bundle)
+    words: tuple[str, ...] = ()
     if options.no_ca:
-        modes = ["--mode", f"reverse:{environment.reverse_upstream(environ)}"]
+        modes, urls = _reversed(client, environ, port)
         if environment.chain(environ, own_port=port):
             say("HTTPS_PROXY is set, and --no-ca reaches the provider without it")
-        child = environment.through_base_url(environ, port=port)
+        told, words = client.tell(urls)
+        child = environment.through_base_urls(environ, told)
     else:
         modes = _upstream_mode(given, environ, port)
-        for line in environment.bypasses(environ, allowed):
+        for line in environment.bypasses(environ, allowed, client):
             say(line)
         child = environment.through_proxy(environ, port=port, trust=trust.variables(authority, environ))
-    trust.write_bundles(authority, environ)
     arguments = mitm.arguments(
         mitm.with_port((*modes, *options.proxy_arguments), port),
         script=checkout.addon_script(),
@@ -165,7 +161,21 @@ def prepare(options: Options, settings: Settings, environ: dict[str, str]) -> tu
         reverse=options.no_ca or given.is_reverse,
         shared=shared,
     )
-    return plan, child
+    return Launch(plan, child, words)
+
+
+def _reversed(client: Client, environ: Mapping[str, str], port: int) -> tuple[list[str], dict[str, str]]:
+    """Return the modes of a proxy that leads to each of a client's providers, and the base URLs that lead to it.
+
+    The first listens on `port`, each other on a port of its own: a base URL has room for no more.
+    """
+    modes, urls = list[str](), dict[str, str]()
+    for number, endpoint in enumerate(client.endpoints):
+        listening = port if number == 0 else probe.free_port(mitm.LOOPBACK)
+        place = "" if number == 0 else f"@{mitm.LOOPBACK}:{listening}"
+        modes += ["--mode", f"reverse:{environment.reverse_upstream(environ, endpoint)}{place}"]
+        urls[endpoint.variable] = environment.base_url(environ, endpoint, port=listening)
+    return modes, urls
 
 
 def _upstream_mode(given: mitm.Arguments, environ: Mapping[str, str], port: int) -> list[str]:
@@ -179,19 +189,23 @@ def _upstream_mode(given: mitm.Arguments, environ: Mapping[str, str], port: int)
     return ["--mode", link.mode] if link.mode else []
 
 
-def _choose_port(options: Options, root: str) -> tuple[int, bool]:
-    """Return the port and whether a proxy already there may be used.
+def _choose_port(options: Options, root: str, bundle: Path) -> tuple[int, bool]:
+    """Return the port and whether a proxy already there may be used; `bundle` is what the agent will trust.
 
     Without --port a port in foreign hands is no reason to fail: the agent gets a proxy of its own elsewhere.
     """
-    if options.port is None and (options.own_proxy or options.no_ca):
+    alone = options.own_proxy or options.no_ca
+    if options.port is None and alone:
         return probe.free_port(mitm.LOOPBACK), False
     port = options.port or mitm.PORT
     answer = probe.health(mitm.LOOPBACK, port, reverse=options.no_ca)
     if answer is None and probe.is_free(mitm.LOOPBACK, port):
-        return port, not options.own_proxy
+        return port, not alone
     holder = foreign(answer, version=version.code_hash(), root=root) if answer else "another program"
-    if holder is None and not options.own_proxy:
+    if holder is None and not alone and not probe.trusted(mitm.LOOPBACK, port, bundle):
+        # An agent that cannot verify its provider fails, or (Codex) tries again for ever.
+        holder = "a proxy with another certificate"
+    if holder is None and not alone:
         return port, True
     holder = holder or "another proxy of this code"
     if options.port is not None:

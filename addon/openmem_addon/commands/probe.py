@@ -2,9 +2,13 @@
 
 import http.client
 import socket
+import ssl
+from pathlib import Path
 from typing import Literal
 
 import msgspec
+
+from openmem_addon import hosts
 
 _THROUGH = "http://openmem.local/health"  # asked of a regular proxy: our addon answers for a host that is none
 _DIRECT = "/openmem/health"  # asked of a reverse proxy, which takes paths only
@@ -40,6 +44,25 @@ def health(host: str, port: int, *, reverse: bool = False, timeout: float = _PAT
         return None
     finally:
         connection.close()
+
+
+def trusted(host: str, port: int, bundle: Path, *, timeout: float = _PATIENCE_S) -> bool:
+    """Say whether an agent that trusts `bundle` will accept what the proxy on `host:port` shows for a provider.
+
+    Nothing is asked of the provider: the proxy connects to it only with a first request.
+    """
+    provider = hosts.PROVIDERS[0]
+    try:
+        context = ssl.create_default_context(cafile=str(bundle))
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+        try:
+            connection.set_tunnel(provider.name, provider.port)
+            connection.connect()
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException):
+        return False
+    return True
 
 
 def is_free(host: str, port: int) -> bool:

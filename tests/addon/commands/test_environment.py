@@ -1,8 +1,11 @@
 import pytest
 from openmem_addon import hosts
 from openmem_addon.commands import environment
+from openmem_addon.commands.clients import ANY, CLIENTS, Client
 from openmem_addon.commands.environment import Chain
 
+CLAUDE = CLIENTS["claude"]
+ENDPOINT = CLAUDE.endpoints[0]
 ALLOWED = (*hosts.PROVIDERS, hosts.parse("llm.example.com"))
 
 
@@ -30,6 +33,17 @@ def test_hosts_that_go_past_a_proxy_go_on_doing_so() -> None:
     assert found["NO_PROXY"] == "intranet,localhost,127.0.0.1,::1"
 
 
+def test_an_agent_with_a_base_url_is_told_it_and_reaches_this_machine_past_any_proxy() -> None:
+    told = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    inherited = {"PATH": "/bin", "ANTHROPIC_BASE_URL": "https://llm.example.com", "HTTPS_PROXY": "http://10.0.0.1:3128"}
+    assert environment.through_base_urls(inherited, told) == {
+        **inherited,
+        **told,
+        "NO_PROXY": "localhost,127.0.0.1,::1",
+        "no_proxy": "localhost,127.0.0.1,::1",
+    }
+
+
 @pytest.mark.parametrize(
     ("inherited", "expected"),
     [
@@ -39,7 +53,20 @@ def test_hosts_that_go_past_a_proxy_go_on_doing_so() -> None:
     ],
 )
 def test_a_base_url_keeps_its_path(inherited: dict[str, str], expected: str) -> None:
-    assert environment.through_base_url(inherited, port=9)["ANTHROPIC_BASE_URL"] == expected
+    assert environment.base_url(inherited, ENDPOINT, port=9) == expected
+
+
+def test_a_base_url_has_the_path_that_its_agent_expects() -> None:
+    """Claude Code adds `/v1` itself; the libraries in Codex and OpenCode do not."""
+    paths = {
+        name: [environment.base_url({}, endpoint, port=9) for endpoint in client.endpoints]
+        for name, client in CLIENTS.items()
+    }
+    assert paths == {
+        "claude": ["http://127.0.0.1:9"],
+        "codex": ["http://127.0.0.1:9/v1"],
+        "opencode": ["http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"],
+    }
 
 
 UPSTREAMS = {
@@ -52,13 +79,13 @@ UPSTREAMS = {
 
 @pytest.mark.parametrize(("base", "upstream"), UPSTREAMS.items())
 def test_the_reverse_proxy_leads_where_the_user_pointed(base: str, upstream: str) -> None:
-    assert environment.reverse_upstream({"ANTHROPIC_BASE_URL": base}) == upstream
+    assert environment.reverse_upstream({"ANTHROPIC_BASE_URL": base}, ENDPOINT) == upstream
 
 
 @pytest.mark.parametrize("base", ["llm.example.com", "ftp://llm.example.com", "https://"])
 def test_a_base_url_that_is_none_is_refused(base: str) -> None:
     with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must begin with"):
-        environment.reverse_upstream({"ANTHROPIC_BASE_URL": base})
+        environment.reverse_upstream({"ANTHROPIC_BASE_URL": base}, ENDPOINT)
 
 
 CHAINS = {
@@ -106,7 +133,7 @@ SEEN = [
 
 @pytest.mark.parametrize("inherited", SEEN)
 def test_an_environment_whose_requests_we_see_needs_no_warning(inherited: dict[str, str]) -> None:
-    assert environment.bypasses(inherited, ALLOWED) == []
+    assert environment.bypasses(inherited, ALLOWED, CLAUDE) == []
 
 
 PASSED_BY = [
@@ -119,5 +146,26 @@ PASSED_BY = [
 
 @pytest.mark.parametrize(("inherited", "beginning"), PASSED_BY)
 def test_a_setting_that_leads_past_the_proxy_is_named(inherited: dict[str, str], beginning: str) -> None:
-    (line,) = environment.bypasses(inherited, ALLOWED)
+    (line,) = environment.bypasses(inherited, ALLOWED, CLAUDE)
     assert line.startswith(beginning)
+
+
+def test_every_provider_of_an_agent_that_goes_past_is_named() -> None:
+    found = environment.bypasses({"NO_PROXY": "openai.com,chatgpt.com"}, ALLOWED, CLIENTS["codex"])
+    assert [line.split(":")[0] for line in found] == ["NO_PROXY names api.openai.com", "NO_PROXY names chatgpt.com"]
+
+
+def test_a_provider_that_a_base_url_replaces_is_not_missed() -> None:
+    inherited = {"OPENAI_BASE_URL": "https://llm.example.com/v1", "NO_PROXY": "api.openai.com"}
+    assert environment.bypasses(inherited, ALLOWED, CLIENTS["opencode"]) == []
+
+
+def test_a_base_url_of_another_vendor_is_nothing_to_an_agent() -> None:
+    assert environment.bypasses({"OPENAI_BASE_URL": "https://other.example.com"}, ALLOWED, CLAUDE) == []
+
+
+@pytest.mark.parametrize("client", [*CLIENTS.values(), ANY], ids=lambda client: client.title)
+def test_each_default_is_a_provider_that_is_intercepted(client: Client) -> None:
+    defaults = [hosts.parse(endpoint.default.removesuffix("/v1")) for endpoint in client.endpoints]
+    assert all(hosts.permits(hosts.PROVIDERS, host.name, host.port) for host in defaults)
+    assert all(hosts.permits(hosts.PROVIDERS, name, 443) for name in client.hosts)

@@ -3,8 +3,11 @@ from pathlib import Path
 
 import pytest
 from openmem_addon.commands import launch, probe
+from openmem_addon.commands.clients import ANY, CLIENTS
 from openmem_addon.commands.launch import Options
 from openmem_store.settings import Settings
+
+CLAUDE = CLIENTS["claude"]
 
 # --- words ----------------------------------------------------------------------------------------------------------
 
@@ -56,6 +59,12 @@ def test_the_agent_is_found_on_the_path(tmp_path: Path) -> None:
     assert launch.find("claude", ("-p", "x"), {"PATH": str(tmp_path)}) == (str(claude), "-p", "x")
 
 
+@pytest.mark.parametrize("name", CLIENTS)
+def test_each_launcher_finds_its_own_program(name: str, tmp_path: Path) -> None:
+    found = program(tmp_path / name)
+    assert launch.find(name, ("--version",), {"PATH": str(tmp_path)}) == (str(found), "--version")
+
+
 def test_the_agent_is_found_where_its_own_installer_puts_it(tmp_path: Path) -> None:
     claude = program(tmp_path / ".local/bin/claude")
     assert launch.find("claude", (), {"PATH": "/nowhere", "HOME": str(tmp_path)}) == (str(claude),)
@@ -90,7 +99,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_the_agent_gets_a_proxy_its_certificate_and_the_loopback_past_it(settings: Settings, tmp_path: Path) -> None:
-    plan, environ = launch.prepare(Options((), own_proxy=True), settings, {"PATH": "/bin", "NO_PROXY": "intranet"})
+    inherited = {"PATH": "/bin", "NO_PROXY": "intranet"}
+    launched = launch.prepare(CLAUDE, Options((), own_proxy=True), settings, inherited)
+    plan, environ = launched.plan, launched.environ
     assert environ["HTTPS_PROXY"] == environ["https_proxy"] == f"http://127.0.0.1:{plan.port}"
     assert environ["NO_PROXY"] == environ["no_proxy"] == "intranet,localhost,127.0.0.1,::1"
     assert environ["NODE_EXTRA_CA_CERTS"] == str(tmp_path / "certs/mitmproxy-ca-cert.pem")
@@ -102,9 +113,9 @@ def test_the_agent_gets_a_proxy_its_certificate_and_the_loopback_past_it(setting
 
 
 def test_without_a_certificate_the_agent_gets_a_base_url(settings: Settings) -> None:
-    plan, environ = launch.prepare(
-        Options((), no_ca=True), settings, {"ANTHROPIC_BASE_URL": "https://llm.example.com/x/"}
-    )
+    inherited = {"ANTHROPIC_BASE_URL": "https://llm.example.com/x/"}
+    launched = launch.prepare(CLAUDE, Options((), no_ca=True), settings, inherited)
+    plan, environ = launched.plan, launched.environ
     assert environ["ANTHROPIC_BASE_URL"] == f"http://127.0.0.1:{plan.port}/x"
     assert "NODE_EXTRA_CA_CERTS" not in environ
     assert "HTTPS_PROXY" not in environ
@@ -112,16 +123,36 @@ def test_without_a_certificate_the_agent_gets_a_base_url(settings: Settings) -> 
     assert plan.reverse
 
 
+def test_without_a_certificate_codex_is_told_its_base_url_before_its_own_words(settings: Settings) -> None:
+    launched = launch.prepare(CLIENTS["codex"], Options(("exec",), no_ca=True), settings, {})
+    assert launched.words == ("-c", f'openai_base_url="http://127.0.0.1:{launched.plan.port}/v1"')
+    assert "reverse:https://api.openai.com" in launched.plan.command
+
+
+def test_without_a_certificate_each_provider_of_opencode_has_a_port_of_its_own(settings: Settings) -> None:
+    launched = launch.prepare(CLIENTS["opencode"], Options((), no_ca=True), settings, {})
+    assert launched.environ["ANTHROPIC_BASE_URL"] == f"http://127.0.0.1:{launched.plan.port}/v1"
+    other = launched.environ["OPENAI_BASE_URL"].removeprefix("http://").removesuffix("/v1")
+    assert "reverse:https://api.anthropic.com" in launched.plan.command
+    assert f"reverse:https://api.openai.com@{other}" in launched.plan.command
+
+
+def test_through_the_proxy_no_agent_gets_a_word_more_than_the_user_gave(settings: Settings) -> None:
+    for client in (*CLIENTS.values(), ANY):
+        assert launch.prepare(client, Options((), own_proxy=True), settings, {}).words == ()
+
+
 def test_arguments_for_the_proxy_come_after_ours(settings: Settings) -> None:
     options = Options((), own_proxy=True, proxy_arguments=("-s", "tests/redirect.py", "--set", "redirect_port=9"))
-    plan, _ = launch.prepare(options, settings, {})
+    plan = launch.prepare(CLAUDE, options, settings, {}).plan
     assert plan.command[-6:-2] == options.proxy_arguments
 
 
 def test_an_inherited_proxy_is_gone_through(settings: Settings) -> None:
-    plan, environ = launch.prepare(Options((), own_proxy=True), settings, {"HTTPS_PROXY": "http://10.0.0.1:3128"})
-    assert "upstream:http://10.0.0.1:3128" in plan.command
-    assert environ["HTTPS_PROXY"] == f"http://127.0.0.1:{plan.port}"
+    inherited = {"HTTPS_PROXY": "http://10.0.0.1:3128"}
+    launched = launch.prepare(CLAUDE, Options((), own_proxy=True), settings, inherited)
+    assert "upstream:http://10.0.0.1:3128" in launched.plan.command
+    assert launched.environ["HTTPS_PROXY"] == f"http://127.0.0.1:{launched.plan.port}"
 
 
 def test_a_folder_of_certificates_that_the_user_names_is_left_as_it_is(settings: Settings, tmp_path: Path) -> None:
@@ -129,7 +160,7 @@ def test_a_folder_of_certificates_that_the_user_names_is_left_as_it_is(settings:
     mine.mkdir()
     (mine / "mitmproxy-ca-cert.pem").write_text("mine")
     options = Options((), own_proxy=True, proxy_arguments=("--set", f"confdir={mine}"))
-    _, environ = launch.prepare(options, settings, {})
+    environ = launch.prepare(CLAUDE, options, settings, {}).environ
     assert environ["NODE_EXTRA_CA_CERTS"] == str(mine / "mitmproxy-ca-cert.pem")
     assert (mine / "mitmproxy-ca-cert.pem").read_text() == "mine"
     assert not (mine / "mitmproxy-ca.pem").exists()
@@ -144,18 +175,30 @@ def test_a_taken_port_is_an_error_only_where_it_was_asked_for(
     with socket.create_server(("127.0.0.1", port)):
         monkeypatch.setattr("openmem_addon.commands.probe.health", lambda *_, **__: None)
         monkeypatch.setattr("openmem_addon.commands.mitm.PORT", port)
-        plan, _ = launch.prepare(Options(()), settings, {})
+        plan = launch.prepare(CLAUDE, Options(()), settings, {}).plan
         assert plan.port != port
         assert "is taken by another program: this agent gets a proxy of its own" in capsys.readouterr().err
         with pytest.raises(launch.StartError, match=f"port {port} is taken by another program: choose another"):
-            launch.prepare(Options((), port=port), settings, {})
+            launch.prepare(CLAUDE, Options((), port=port), settings, {})
 
 
 def test_a_proxy_of_this_code_on_the_port_is_used(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = probe.Health("openmem-context", launch.version.code_hash(), 1)
     monkeypatch.setattr("openmem_addon.commands.probe.health", lambda *_, **__: answer)
-    plan, _ = launch.prepare(Options((), port=9), settings, {})
+    monkeypatch.setattr("openmem_addon.commands.probe.trusted", lambda *_: True)
+    plan = launch.prepare(CLAUDE, Options((), port=9), settings, {}).plan
     assert (plan.port, plan.shared) == (9, True)
+
+
+def test_a_proxy_whose_certificate_the_agent_would_not_trust_is_not_used(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Codex would try again for ever, and say only that it waits for the network."""
+    answer = probe.Health("openmem-context", launch.version.code_hash(), 1)
+    monkeypatch.setattr("openmem_addon.commands.probe.health", lambda *_, **__: answer)
+    monkeypatch.setattr("openmem_addon.commands.probe.trusted", lambda *_: False)
+    assert not launch.prepare(CLIENTS["codex"], Options(()), settings, {}).plan.shared
+    assert "is taken by a proxy with another certificate: this agent gets" in capsys.readouterr().err
 
 
 def test_a_proxy_that_stores_elsewhere_is_not_used(
@@ -164,7 +207,7 @@ def test_a_proxy_that_stores_elsewhere_is_not_used(
     """Two terminals with two state directories: what one agent says must not land in the other's store."""
     answer = probe.Health("openmem-context", launch.version.code_hash(), 7, root="/elsewhere")
     monkeypatch.setattr("openmem_addon.commands.probe.health", lambda *_, **__: answer)
-    plan, _ = launch.prepare(Options(()), settings, {})
+    plan = launch.prepare(CLAUDE, Options(()), settings, {}).plan
     assert not plan.shared
     assert (
         "is taken by a proxy that stores in /elsewhere (process 7): this agent gets a proxy" in capsys.readouterr().err

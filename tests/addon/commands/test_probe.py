@@ -1,12 +1,16 @@
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from openmem_addon.commands import probe
 from openmem_addon.commands.probe import Health
+
+from fixtures.provider import certificate
 
 GOOD = {"service": "openmem-context", "version": "0123456789ab", "pid": 7, "fail_opens": 1, "requests": 2}
 
@@ -74,3 +78,48 @@ def test_a_port_is_free_until_somebody_listens() -> None:
         port = listener.getsockname()[1]
         assert not probe.is_free("127.0.0.1", port)
     assert probe.is_free("127.0.0.1", port)
+
+
+@contextmanager
+def showing(files: certificate.Files) -> Iterator[int]:
+    """Stand in for a proxy: answer one CONNECT, then show a certificate; yields the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.cert, files.key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                assert connection.recv(4096).startswith(b"CONNECT api.anthropic.com:443 ")
+                connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                context.wrap_socket(connection, server_side=True).close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_proxy_is_trusted_by_an_agent_that_has_its_authority(tmp_path: Path) -> None:
+    files = certificate.make(tmp_path, ["api.anthropic.com"])
+    with showing(files) as port:
+        assert probe.trusted("127.0.0.1", port, files.ca)
+
+
+def test_a_proxy_is_not_trusted_by_an_agent_with_another_authority(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = certificate.make(tmp_path / "other", ["api.anthropic.com"])
+    with showing(certificate.make(tmp_path, ["api.anthropic.com"])) as port:
+        assert not probe.trusted("127.0.0.1", port, other.ca)
+
+
+@pytest.mark.parametrize("bundle", ["absent.pem", "empty.pem"])
+def test_nothing_is_trusted_by_an_agent_without_an_authority(tmp_path: Path, bundle: str) -> None:
+    (tmp_path / "empty.pem").touch()
+    assert not probe.trusted("127.0.0.1", probe.free_port("127.0.0.1"), tmp_path / bundle)
+
+
+def test_a_closed_port_is_not_trusted(tmp_path: Path) -> None:
+    files = certificate.make(tmp_path, ["api.anthropic.com"])
+    assert not probe.trusted("127.0.0.1", probe.free_port("127.0.0.1"), files.ca)
