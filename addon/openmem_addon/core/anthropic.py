@@ -10,6 +10,7 @@ import msgspec
 from openmem_store.rows import Draft, Role
 
 from . import compress, media, source, texts
+from .calls import Calls
 from .described import described, without_mark
 from .identify import is_wrapper, offers_search
 from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
@@ -179,8 +180,8 @@ class _Reader:
     """Read messages in order: a result is named by the call before it."""
 
     def __init__(self) -> None:
-        self.names: dict[str, tuple[int, str]] = {}
-        """Call id to the index of its message and the name of its tool."""
+        self.names = Calls[str]()
+        """Name of the tool of each call."""
         self.marked: list[int] = []
         """Index of the message of each cache marker."""
         self._index = -1
@@ -190,7 +191,7 @@ class _Reader:
     def resumed(self, items: Sequence[Item]) -> "_Reader":
         """Return a reader that stands behind `items`."""
         reader = _Reader()
-        reader.names = {call: named for call, named in self.names.items() if named[0] < len(items)}
+        reader.names = self.names.before(len(items))
         reader.marked = [index for index in self.marked if index < len(items)]
         reader._index = len(items) - 1
         reader._previous = next((item.kind for item in reversed(items) if item.kind not in ("system", "pinned")), None)
@@ -246,11 +247,11 @@ class _Reader:
         if block.type in _SIGNED:
             return Draft("assistant", "thinking", None, block.thinking) if block.thinking.strip() else None
         if block.type == "tool_use" or block.type in _SERVER_USES:
-            self.names[block.id] = (self._index, block.name)
+            self.names.add(block.id, self._index, block.name)
             return Draft("assistant", "tool_use", block.name, source.compact(bytes(block.input) or b"{}"))
         if block.type == "tool_result" or block.type.endswith("_tool_result"):
             text = _result_text(block)
-            return Draft("tool", "tool_result", self.names.get(block.tool_use_id, (0, None))[1], text)
+            return Draft("tool", "tool_result", self.names.latest(block.tool_use_id), text)
         return Draft(side, "text", "system" if role == "system" else None, _described(block, raw))
 
 

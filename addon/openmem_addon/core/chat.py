@@ -10,6 +10,7 @@ import msgspec
 from openmem_store.rows import Draft, Role
 
 from . import compress, media, source, texts
+from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
 from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
@@ -179,8 +180,8 @@ class _Reader:
     """Read messages in order: a result is named by the call before it."""
 
     def __init__(self) -> None:
-        self.names: dict[str, tuple[int, str]] = {}
-        """Call id to the index of its message and the name of its tool."""
+        self.names = Calls[str]()
+        """Name of the tool of each call."""
         self._index = -1
         self._function = ""
         """Call of the legacy form that waits for its result; its name is its id."""
@@ -189,7 +190,7 @@ class _Reader:
     def resumed(self, items: Sequence[Item]) -> "_Reader":
         """Return a reader that stands behind `items`."""
         reader = _Reader()
-        reader.names = {call: named for call, named in self.names.items() if named[0] < len(items)}
+        reader.names = self.names.before(len(items))
         reader._index = len(items) - 1
         last = next((item for item in reversed(items) if item.kind != "pinned"), None)
         waiting = [call.id for call in last.calls if call.id.startswith(_LEGACY)] if last else []
@@ -242,6 +243,7 @@ class _Reader:
         )
         if kind != "pinned":
             self._previous = kind
+            self._function = self._function if message.function_call is not None else ""
         return item
 
     def _calls(self, message: _Message) -> list[tuple[Call, str]]:
@@ -255,7 +257,8 @@ class _Reader:
             self._function = f"{_LEGACY}{message.function_call.name}:{len(self.names)}"
             call = Call(self._function, message.function_call.name)
             calls.append((call, source.arguments(message.function_call.arguments)))
-        self.names |= {call.id: (self._index, call.name) for call, _ in calls}
+        for call, _ in calls:
+            self.names.add(call.id, self._index, call.name)
         return calls
 
     def _answer(self, message: _Message) -> tuple[tuple[str, ...], str | None]:
@@ -263,7 +266,7 @@ class _Reader:
         if message.role == "function":
             answered, self._function = self._function, ""
             return (answered,) if answered else (), message.name
-        return (message.tool_call_id,), self.names.get(message.tool_call_id, (0, None))[1]
+        return (message.tool_call_id,), self.names.latest(message.tool_call_id)
 
 
 def _kind(message: _Message, parts: Sequence[tuple[_Part, str]]) -> ItemKind:

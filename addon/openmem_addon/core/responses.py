@@ -10,6 +10,7 @@ import msgspec
 from openmem_store.rows import Draft, Role
 
 from . import compress, media, source, texts
+from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
 from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
@@ -222,8 +223,8 @@ class _Reader:
     """Read items in order: an output is named by the call before it."""
 
     def __init__(self) -> None:
-        self.calls: dict[str, tuple[int, str, bool]] = {}
-        """Call id to the index of its item, the name of its tool, and whether its output is an echo of ours."""
+        self.calls = Calls[tuple[str, bool]]()
+        """Name of the tool of each call, and whether its output is an echo of ours."""
         self.tools: list[tuple[int, str]] = []
         """Index of each `additional_tools` item with each name it offers."""
         self._index = -1
@@ -234,7 +235,7 @@ class _Reader:
     def resumed(self, items: Sequence[Item]) -> "_Reader":
         """Return a reader that stands behind `items`."""
         reader = _Reader()
-        reader.calls = {call: made for call, made in self.calls.items() if made[0] < len(items)}
+        reader.calls = self.calls.before(len(items))
         reader.tools = [offer for offer in self.tools if offer[0] < len(items)]
         reader._index = len(items) - 1
         reader._previous = next((item.kind for item in reversed(items) if item.kind not in ("pinned", "other")), None)
@@ -283,7 +284,7 @@ class _Reader:
     ) -> tuple[list[Draft], tuple[Call, ...], tuple[str, ...], tuple[Result, ...]]:
         """Return an item's drafts, the calls it makes, the calls it answers, and its compressible results."""
         if item.type in OUTPUTS:
-            _, name, echo = self.calls.get(item.call_id or "", (0, None, False))
+            name, echo = self.calls.latest(item.call_id or "") or (None, False)
             parts = _parts(item.output) or ([] if item.type != "tool_search_output" else _parts(item.tools))
             text = "\n".join(text for _, text in parts)
             plain = all(part.type in ("text", "input_text", "output_text") for part, _ in parts)
@@ -312,7 +313,7 @@ class _Reader:
         given = _argument(kind.input(item), free=kind.free)
         identifier = item.call_id or item.id or ""
         echo = item.type == "custom_tool_call" and texts.TOOL_PREFIX in given
-        self.calls[identifier] = (self._index, name, echo)
+        self.calls.add(identifier, self._index, (name, echo))
         drafts = [Draft("assistant", "tool_use", name, given)]
         if kind.answered:
             return drafts, (Call(identifier, name),), (), ()

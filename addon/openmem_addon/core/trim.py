@@ -232,14 +232,15 @@ def _end_of_turn(items: Sequence[Item], kept: Sequence[int], cut: int) -> int:
 
 
 def _pairs_whole(items: Sequence[Item], view: View) -> bool:
+    """Return whether each result stays or leaves with its call: the last one with its id, which some use again."""
     leaving = _members(view.dropped)
-    calls = {call.id for index in leaving for call in items[index].calls}
-    answers = {answer for index in leaving for answer in items[index].answers}
-    return not any(
-        index not in leaving
-        and (any(call.id in answers for call in item.calls) or any(answer in calls for answer in item.answers))
-        for index, item in enumerate(items)
-    )
+    left: dict[str, bool] = {}
+    for index, item in enumerate(items):
+        leaves = index in leaving
+        if any(left.get(answer, leaves) != leaves for answer in item.answers):
+            return False
+        left |= dict.fromkeys((call.id for call in item.calls), leaves)
+    return True
 
 
 def trailing_run(items: Sequence[Item], kept: Sequence[int] | None = None) -> int:
