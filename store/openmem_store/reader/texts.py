@@ -1,9 +1,12 @@
 """Own every sentence of the reader that a model reads: instructions, tool and argument descriptions."""
 
+SHOWN_AT_LEAST = 247
+"""Characters of the instructions that every client shows the model: Codex cuts them there."""
+
 INSTRUCTIONS = """\
-Older messages of this conversation may have been removed from your context; every one of them is stored here word \
-for word. Before you answer anything that depends on earlier content you cannot see (values, ids, keys, counts, \
-decisions, file contents), look it up and never guess:
+Older messages of this conversation may have been removed from your context; all are stored here, word for word. \
+Before answering from anything you cannot see, look it up with smart_compact_search(query="words") and never guess. \
+That goes for values, ids, keys, counts, decisions and file contents:
 - smart_compact_search(query="words") or smart_compact_search(pattern="^KEY_17 = ") finds messages; line_matches is an \
 exact count, and line_matches_by shows whether your own question is in it.
 - smart_compact_sql(session_id, "SELECT …") counts and aggregates over the tables messages and lines.

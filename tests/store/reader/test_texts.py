@@ -16,6 +16,13 @@ def test_the_instructions_work_without_the_tool_list() -> None:
     assert len(texts.INSTRUCTIONS) < 2000
 
 
+def test_what_every_client_shows_of_the_instructions_says_when_and_how_to_search() -> None:
+    """A client that cuts them shows no tool list either, and a proxy that does not find the tool trims nothing."""
+    shown = texts.INSTRUCTIONS[: texts.SHOWN_AT_LEAST]
+    assert "removed from your context" in shown
+    assert 'smart_compact_search(query="words") and never guess.' in shown
+
+
 def test_the_limits_in_the_descriptions_are_those_of_the_code() -> None:
     assert f"At most {runner.MOST_ROWS} rows and {sql.MOST_CHARACTERS:,} characters" in texts.SQL
     assert f"stopped after {sql.SECONDS:g} s" in texts.SQL
