@@ -70,14 +70,17 @@ class Proxied:
         self.others = others
         """Other sessions on the same disk, asked when a history comes under a new name."""
         self.state = TrimState()
+        self._known: Conversation | None = None
+        """The last request: what the next shares with it is not read again."""
 
     def restart(self) -> None:
         """Lose what is not in the state file."""
         self.state = msgspec.json.decode(self.state.encoded(), type=TrimState)
+        self._known = None
 
     def send(self, came: bytes, *, may_change: bool = True, force: bool = False) -> Forwarded:
         """Forward a request of the main lane and move the state as if the provider accepted it."""
-        conversation = route(self.wire).adapter.parse(came)
+        conversation = self._read(came)
         if conversation.previous is not None:
             return self._continue(came, conversation, conversation.previous)
         root = rewrite.root(conversation)
@@ -100,7 +103,7 @@ class Proxied:
 
     def peek(self, came: bytes) -> Forwarded:
         """Forward a request that moves no state: a token count, or a client's own compaction."""
-        conversation = route(self.wire).adapter.parse(came)
+        conversation = self._read(came)
         key = self.state.find("main", rewrite.root(conversation) or "")
         policy = msgspec.structs.replace(self.policy, may_change=False)
         thread = self.state.threads[key] if key else None
@@ -122,6 +125,10 @@ class Proxied:
         """Remember where the rows of a response end that the provider keeps."""
         rows = (*made.decided.rows, *chain(output, previous=made.decided.rows[-1].fingerprint))
         self.state.keep_tail(response, Tail(f"main/{made.decided.rows[0].thread}", rows[-1].fingerprint))
+
+    def _read(self, came: bytes) -> Conversation:
+        self._known = route(self.wire).adapter.parse(came, self._known)
+        return self._known
 
     def _continue(self, came: bytes, conversation: Conversation, previous: str) -> Forwarded:
         tail = self.state.tails[previous]

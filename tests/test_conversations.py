@@ -4,8 +4,12 @@
 """
 
 import os
+from pathlib import Path
 
+import apsw
 import pytest
+from openmem_store.layout import Layout
+from openmem_store.writer import SessionWriter
 
 from tests import table
 from tests.forwarding import facts
@@ -14,6 +18,7 @@ from tests.verdict import refusal
 from tests.wires import Json, Wire
 
 CASES = table.cases()
+NOW = "2030-01-01T00:00:00Z"
 WRITE = os.environ.get("OPENMEM_WRITE_EXPECTED") == "1"
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.folder.name)
@@ -51,6 +56,27 @@ def _rule(wire: Wire, body: Json) -> str | None:
     """Return the name of the rule a request breaks."""
     said = refusal(wire, body)
     return said and said.partition(":")[0]
+
+
+@each_case
+def test_the_store_holds_every_row_and_whether_the_model_still_sees_it(case: Case, tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.prepare()
+    writer = SessionWriter(layout.database("s-1"), version="test")
+    expected: dict[str, tuple[str, int, str | None]] = {}
+    for place, sent in enumerate(table.play(case, case.wires[0])):
+        if sent is None or place in case.given.passive:
+            continue
+        decided = sent.decided
+        writer.sync(decided.rows, dropped=decided.dropped, cut=decided.cut_row, owned=0, blobs=decided.blob_ids, at=NOW)
+        for index, row in enumerate(decided.rows):
+            blob = decided.blob_ids.get(index) or (expected.get(row.fingerprint) or (None,))[-1]
+            expected[row.fingerprint] = (row.text, int(index not in decided.dropped), blob)
+    writer.close()
+    found = apsw.Connection(str(layout.database("s-1"))).execute(
+        "SELECT fingerprint, text, in_context, blob_id FROM messages ORDER BY seq"
+    )
+    assert [(name, *rest) for name, *rest in found] == [(name, *rest) for name, rest in expected.items()]
 
 
 @each_case

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openmem_addon.core import texts
+from openmem_addon.core.model import Conversation
 from openmem_addon.core.source import NotSplicable
 from openmem_addon.core.view import KEPT_VIEWS
 
@@ -220,6 +221,28 @@ def check_follows(before: Forwarded, made: Forwarded) -> None:
 
 # --- properties --------------------------------------------------------------------------------------------
 
+_PIECES = st.one_of(
+    st.binary(max_size=3),
+    st.sampled_from(
+        [
+            b'"',
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b",",
+            b":",
+            b"null",
+            b"1",
+            b"\\",
+            b"\\ud83d",
+            b"NaN",
+            b"9" * 400,
+            b"\xef\xbb\xbf",
+        ]
+    ),
+)
+
 each_wire = pytest.mark.parametrize("wire", WIRES)
 
 
@@ -256,34 +279,40 @@ def test_one_conversation_gives_the_same_rows_and_drops_the_same_on_every_wire()
     holds()
 
 
+@each_wire
+def test_a_request_read_on_from_another_reads_as_it_does_alone(wire: Wire) -> None:
+    """Whatever the other was: the one before it, a later one, one of another branch."""
+
+    @invented
+    @given(
+        wires.scripts(wire),
+        st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=4),
+        st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 3), _PIECES), max_size=1),
+    )
+    def holds(script: Script, pairs: list[tuple[int, int]], cuts: list[tuple[int, int, bytes]]) -> None:
+        bodies = [wires.written(wire, events, script.style) for events in _histories(script)]
+        for one, other in pairs:
+            known = route(wire).adapter.parse(bodies[one % len(bodies)])
+            body = _mutated(bodies[other % len(bodies)], cuts)
+            assert _parsed(wire, body, known) == _parsed(wire, body, None)
+
+    holds()
+
+
+def _parsed(wire: Wire, body: bytes, known: Conversation | None) -> dict[str, Any] | None:
+    """Return all that a request says, None where it says nothing we could take apart."""
+    try:
+        made = msgspec.structs.asdict(route(wire).adapter.parse(body, known))
+    except NotSplicable:
+        return None
+    return {key: value for key, value in made.items() if key not in ("reader", "shared")}
+
+
 def _mutated(body: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
     for place, length, put in cuts:
         start = place % (len(body) + 1)
         body = body[:start] + put + body[start + length :]
     return body
-
-
-_PIECES = st.one_of(
-    st.binary(max_size=3),
-    st.sampled_from(
-        [
-            b'"',
-            b"{",
-            b"}",
-            b"[",
-            b"]",
-            b",",
-            b":",
-            b"null",
-            b"1",
-            b"\\",
-            b"\\ud83d",
-            b"NaN",
-            b"9" * 400,
-            b"\xef\xbb\xbf",
-        ]
-    ),
-)
 
 
 @each_wire

@@ -419,6 +419,8 @@ class Script(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...]
     reasoning: Reasoning = "none"
     style: Style = Style()
+    numbers_anew: bool = False
+    """Call ids begin anew with each answer, as those of some back ends do."""
 
 
 class _Player:
@@ -426,7 +428,7 @@ class _Player:
 
     def __init__(self, script: Script) -> None:
         self.events: list[Event] = []
-        self._reasoning = script.reasoning
+        self._script = script
         self._marks = count(1)
 
     def say(self, words: str, size: int = 0) -> str:
@@ -436,16 +438,16 @@ class _Player:
         """Append an answer to a prompt with that digest; return its calls."""
         calls = tuple(
             Call(
-                id=f"call_{next(self._marks)}",
+                id=f"call_{place if self._script.numbers_anew else next(self._marks)}",
                 text=self.say("a.txt"),
                 result=self.say("found", use.size),
                 tool=SEARCH if use.own else "Read",
                 pictured=use.pictured,
             )
-            for use in answer.uses
+            for place, use in enumerate(answer.uses)
         )
-        thought = self.say("a thought") if answer.thinks and self._reasoning != "none" else None
-        signed = signature if thought is not None and self._reasoning == "signed" else ""
+        thought = self.say("a thought") if answer.thinks and self._script.reasoning != "none" else None
+        signed = signature if thought is not None and self._script.reasoning == "signed" else ""
         text = self.say("saying") if answer.says or not calls else None
         self.events.append(Agent(text, calls, thought, signed))
         return calls
@@ -514,4 +516,5 @@ def scripts(wire: Wire | None = None) -> st.SearchStrategy[Script]:
         turns=st.lists(turns, min_size=1, max_size=6).map(tuple),
         reasoning=st.sampled_from(reasonings),
         style=styles,
+        numbers_anew=st.booleans() if wire == "chat" else st.just(False),
     )
