@@ -2,12 +2,17 @@
 
 import asyncio
 import json
+import os
+import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openmem_addon import session as session_module
 from openmem_addon import trimstate
 from openmem_addon.core import anthropic, rewrite, texts
@@ -17,22 +22,27 @@ from openmem_store.queue import QueueFull
 from openmem_store.writer import SessionWriter, WriterBusy
 
 from fixtures.provider.wire import Json
-from tests.addon.core.proxied import strings
+from tests.addon.core.proxied import refusal, strings
 from tests.addon.house import AT, SID, House
 from tests.conversations import (
     MARK,
     TOOLS,
+    Script,
     assistant,
     body,
     chat,
     encode,
     loop,
+    marks,
     result,
+    scripts,
+    talk,
     text,
     thinking,
     tool,
     use,
     user,
+    written,
 )
 
 Open = Callable[..., House]
@@ -509,8 +519,8 @@ async def test_observe_and_off_show_a_changed_thread_as_it_is_committed(open_hou
     before = await trimmed(house)
     await house.settle()
     house.close()
-    for settings in ({"mode": "observe"}, {"proxy_enabled": False}):
-        other = open_house(**settings)
+    for off in ({"mode": "observe"}, {"proxy_enabled": False}):
+        other = open_house(**off)
         assert await other.ask(OVER) == before
         grew = body(*OVER["messages"], *loop(9, ask="more")[1:], assistant("so"), user("next"))
         forwarded = await other.ask(grew)
@@ -862,3 +872,53 @@ async def test_a_request_in_flight_keeps_its_session(house: House, monkeypatch: 
     await house.ask(SHORT, sid=SID, usage=None)
     await house.settle()
     assert [sample.prompt for known in house.state().samples.values() for sample in known.values()] == [77]
+
+
+# --- whole sessions ----------------------------------------------------------------------------------------
+
+
+async def live(root: Path, script: Script, seed: int) -> None:
+    """Play a session through files, restarts and refusals; hold the store to what was forwarded last."""
+    chance = random.Random(seed)
+    limits = {"trim_tokens": 1200, "compress_tokens": 700}
+    house = House(root, **limits)
+    client = talk(script)
+    forwarded: Json | None = None
+    try:
+        while True:
+            request = client.send(forwarded) if forwarded is not None else next(client)
+            if chance.random() < 0.1:
+                house.layout.force(SID).touch()
+            if chance.random() < 0.15:
+                house.refuse(await house.send(written(script, request)))
+            outcome = await house.send(written(script, request))
+            forwarded = json.loads(outcome.body)
+            assert refusal(forwarded) is None
+            house.answer(outcome, Usage(len(outcome.body) // 3))
+            await house.settle()
+            shown = set(marks(strings(forwarded["messages"])))
+            sent = set(marks(strings(request["messages"])))
+            for _, stored, in_context in house.rows():
+                names = list(marks(stored))
+                if names and names[0] in sent:
+                    assert (names[0] in shown) == bool(in_context), stored
+            if chance.random() < 0.2:
+                house.close()
+                house = House(root, **limits)
+                counted = await house.send(written(script, request), path="/v1/messages/count_tokens")
+                assert counted.body == outcome.body
+    except StopIteration:
+        assert house.sessions.fail_opens == 0
+        assert house.lines == []
+    finally:
+        house.close()
+
+
+@settings(max_examples=int(os.environ.get("OPENMEM_EXAMPLES", "60")) // 10, deadline=None)
+@given(script=scripts(), seed=st.integers(0, 2**32))
+def test_any_session_is_accepted_stored_and_flagged_across_restarts(
+    tmp_path_factory: pytest.TempPathFactory, script: Script, seed: int
+) -> None:
+    # A rewind beyond the views a thread remembers is cured by a refusal, which is healing's to prove.
+    turns = tuple(msgspec.structs.replace(turn, rewinds_to=None) for turn in script.turns)
+    asyncio.run(live(tmp_path_factory.mktemp("live"), msgspec.structs.replace(script, turns=turns), seed))
