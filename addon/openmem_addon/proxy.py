@@ -34,6 +34,9 @@ HEALTH_HOST = "openmem.local"
 HEALTH_PATHS = ("/health", "/openmem/health")
 """Through a regular proxy, and straight to a reverse one."""
 
+WEBSOCKET_PATH = "/responses"
+"""End of a path on which a client may ask for a WebSocket: it would send only what is new, and its history never."""
+
 LARGE = 1 << 20
 """Bytes from which a body that we do not read is not held in memory."""
 
@@ -61,6 +64,8 @@ class OpenMem:
         self._sessions: Sessions | None = None
         self._hosts: tuple[hosts.Host, ...] = ()
         self._root = ""
+        self._refuses_websocket = True
+        self._told_of_websocket = False
         self._queue: WriteQueue | None = None
         self._pools: list[ThreadPoolExecutor] = []
 
@@ -74,6 +79,7 @@ class OpenMem:
         values = loaded.settings
         self._hosts = (*hosts.PROVIDERS, *map(hosts.parse, values.provider_hosts))
         self._root = str(values.root)
+        self._refuses_websocket = values.codex_websocket == "refuse"
         layout = Layout(values.root)
         layout.prepare()
         self._queue = WriteQueue(layout, version=f"proxy:{code_hash()}", log=to_stderr)
@@ -101,6 +107,9 @@ class OpenMem:
         if self._asks_health(flow.request):
             flow.response = self._health()
             return
+        if self._asks_websocket(flow):
+            self._answer_upgrade(flow)
+            return
         route = self._route(flow)
         if route is None or self._sessions is None:
             return
@@ -124,12 +133,33 @@ class OpenMem:
     def _route(self, flow: http.HTTPFlow) -> Route | None:
         """Return what a request asks of a provider, None for one that is not ours to read."""
         request = flow.request
-        if request.method != "POST" or "upgrade" in request.headers:
-            return None
-        reverse = isinstance(flow.client_conn.proxy_mode, mode_specs.ReverseMode)
-        if not reverse and not hosts.permits(self._hosts, request.host, request.port):
+        if request.method != "POST" or "upgrade" in request.headers or not self._is_provider(flow):
             return None
         return adapter.for_path(request.path)
+
+    def _is_provider(self, flow: http.HTTPFlow) -> bool:
+        if isinstance(flow.client_conn.proxy_mode, mode_specs.ReverseMode):
+            return True
+        return hosts.permits(self._hosts, flow.request.host, flow.request.port)
+
+    def _asks_websocket(self, flow: http.HTTPFlow) -> bool:
+        request = flow.request
+        path = request.path.partition("?")[0].rstrip("/")
+        upgrades = request.headers.get("upgrade", "").lower() == "websocket"
+        return upgrades and path.endswith(WEBSOCKET_PATH) and self._is_provider(flow)
+
+    def _answer_upgrade(self, flow: http.HTTPFlow) -> None:
+        """Refuse a WebSocket in the way that makes a client go on over HTTP at once, or say what passing it means."""
+        if self._refuses_websocket:
+            flow.response = http.Response.make(426)
+        elif not self._told_of_websocket:
+            self._told_of_websocket = True
+            to_stderr("openmem-context: a WebSocket passes: its session is not stored and cannot be trimmed")
+
+    def websocket_message(self, flow: http.HTTPFlow) -> None:
+        """Keep no message of a WebSocket that passes: mitmproxy holds each until the connection ends."""
+        if flow.websocket is not None and self._asks_websocket(flow):
+            del flow.websocket.messages[:-1]
 
     # --- responses --------------------------------------------------------------------------------------------------
 

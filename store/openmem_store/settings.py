@@ -44,6 +44,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Record requests that name no session and have none of our tools."""
     provider_hosts: tuple[str, ...] = ()
     """Hosts to intercept beside the built-in ones: lower case, `*.` for any subdomain, `:port` where it is not 443."""
+    codex_websocket: Literal["refuse", "pass"] = "refuse"
+    """`refuse` makes Codex send its whole history over HTTP, where it can be trimmed; `pass` lets its WebSocket be."""
     cold_trim_fraction: float = 0.0
     """Share of the threshold that trims a thread whose cache has expired; 0 turns it off."""
     ttl_days: int = 30
@@ -119,6 +121,7 @@ SOURCES = (
     Source("require_tools", "CONTEXT_REQUIRE_TOOLS", _PROXY, flag),
     Source("record_all", "CONTEXT_RECORD_ALL", _PROXY, flag),
     Source("provider_hosts", "CONTEXT_PROVIDER_HOSTS", _PROXY, hosts),
+    Source("codex_websocket", "CONTEXT_CODEX_WEBSOCKET", _PROXY, choice("refuse", "pass")),
     Source("cold_trim_fraction", "CONTEXT_COLD_TRIM_FRACTION", _PROXY, number(0, 1)),
     Source("ttl_days", "CONTEXT_STORE_TTL_DAYS", _STORE, whole(0, 36_500)),
     Source("embedding_model", "CONTEXT_EMBEDDING_MODEL", _STORE, text),

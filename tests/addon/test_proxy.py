@@ -296,6 +296,73 @@ async def test_an_upgraded_connection_is_left_alone(ours: Proxy) -> None:
     assert not flow.response.stream
 
 
+UPGRADES: list[dict[str, Any]] = [
+    {"host": "api.openai.com", "path": "/v1/responses"},
+    {"host": "chatgpt.com", "path": "/backend-api/codex/responses"},
+    {"host": "eu.chatgpt.com", "path": "/backend-api/codex/responses?region=eu"},
+    {"host": "gateway.example", "port": 8443, "path": "/team/v1/responses/"},
+]
+
+
+def upgrade(ours: Proxy, **fields: Any) -> http.HTTPFlow:
+    """Return the flow that opens a WebSocket."""
+    return ours.flow(b"", **{"method": b"GET", "headers": {"connection": "Upgrade", "upgrade": "websocket"}, **fields})
+
+
+@pytest.mark.parametrize("fields", UPGRADES)
+async def test_a_websocket_is_refused_so_that_the_client_sends_its_history(
+    ours: Proxy, fields: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Codex then goes on over HTTP at once; with any other status it tries again for seconds."""
+    flow = await ours.request(upgrade(ours, **fields))
+    assert flow.response is not None
+    assert (flow.response.status_code, flow.response.content) == (426, b"")
+    assert capsys.readouterr().err == ""
+
+
+OTHER_UPGRADES: list[dict[str, Any]] = [
+    {"host": "docs.example", "path": "/v1/responses"},
+    {"host": "api.openai.com", "path": "/v1/realtime"},
+    {"host": "api.openai.com", "path": "/v1/responses", "headers": {"connection": "Upgrade", "upgrade": "h2c"}},
+    {"host": "api.openai.com", "path": "/v1/responses", "headers": {}},
+]
+
+
+@pytest.mark.parametrize("fields", OTHER_UPGRADES)
+async def test_no_other_upgrade_is_refused(ours: Proxy, fields: dict[str, Any]) -> None:
+    flow = await ours.request(upgrade(ours, **fields))
+    assert flow.response is None
+
+
+async def test_a_websocket_that_may_pass_is_said_once_to_be_out_of_reach(
+    ours: Proxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONTEXT_CODEX_WEBSOCKET", "pass")
+    other = OpenMem()
+    other.running()
+    for _ in range(2):
+        flow = upgrade(ours, **UPGRADES[0])
+        await other.request(flow)
+        assert flow.response is None
+    other.done()
+    assert capsys.readouterr().err == (
+        "openmem-context: a WebSocket passes: its session is not stored and cannot be trimmed\n"
+    )
+
+
+async def test_the_messages_of_a_websocket_do_not_gather(ours: Proxy) -> None:
+    """A day of them would fill the memory."""
+    flow = tflow.twebsocketflow()
+    assert flow.websocket is not None
+    several = len(flow.websocket.messages)
+    ours.addon.websocket_message(flow)
+    assert len(flow.websocket.messages) == several > 1
+    flow.request.host, flow.request.port, flow.request.path = "api.openai.com", 443, "/v1/responses"
+    last = flow.websocket.messages[-1]
+    ours.addon.websocket_message(flow)
+    assert flow.websocket.messages == [last]
+
+
 async def test_a_tap_that_fails_loses_no_chunk(
     ours: Proxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
