@@ -13,7 +13,7 @@ from . import compress, media, source, texts
 from .calls import Calls
 from .described import described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
+from .model import USER_KINDS, Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
 from .naming import Named
 from .prefix import take_apart
 from .rendering import Rendering
@@ -28,6 +28,7 @@ _ABSENT = msgspec.Raw(b"")
 
 _SIGNED = ("thinking", "redacted_thinking")
 _SERVER_USES = ("server_tool_use", "mcp_tool_use")
+_SPEAKING: tuple[ItemKind, ...] = (*USER_KINDS, "assistant")
 
 
 class _Source(msgspec.Struct):
@@ -63,6 +64,7 @@ class _Found(msgspec.Struct):
 class _Message(msgspec.Struct):
     role: Literal["user", "assistant", "system"]
     content: str | list[msgspec.Raw]
+    output_config: msgspec.Raw = _ABSENT
 
 
 class _Tool(msgspec.Struct):
@@ -194,7 +196,7 @@ class _Reader:
         reader.names = self.names.before(len(items))
         reader.marked = [index for index in self.marked if index < len(items)]
         reader._index = len(items) - 1
-        reader._previous = next((item.kind for item in reversed(items) if item.kind not in ("system", "pinned")), None)
+        reader._previous = next((item.kind for item in reversed(items) if item.kind in _SPEAKING), None)
         reader._answered = any(item.kind == "assistant" for item in items)
         return reader
 
@@ -204,7 +206,7 @@ class _Reader:
         blocks, raws = _blocks(message.content)
         self.marked += [self._index] * _marks(blocks)
         self._answered = self._answered or message.role == "assistant"
-        kind = _kind(message.role, blocks)
+        kind = _kind(message, blocks)
         drafts: list[Draft] = []
         results: list[Result] = []
         signed_chars = weight = 0
@@ -236,7 +238,7 @@ class _Reader:
             signed_chars=signed_chars,
             media=weight,
         )
-        if message.role != "system":
+        if kind in _SPEAKING:
             self._previous = kind
         return item
 
@@ -276,11 +278,13 @@ def _marks(blocks: Sequence[_Block]) -> int:
     return sum(_present(block.cache_control) for block in (*blocks, *inner))
 
 
-def _kind(role: str, blocks: Sequence[_Block]) -> ItemKind:
-    if role == "system":
-        return "system" if blocks else "pinned"  # one without content sets parameters and may stand anywhere
-    if role == "assistant":
+def _kind(message: _Message, blocks: Sequence[_Block]) -> ItemKind:
+    if message.role == "assistant":
         return "assistant"
+    if message.role == "system" and blocks:
+        return "system"
+    if message.role == "system":
+        return "pinned" if _present(message.output_config) else "other"  # parameters alone may stand anywhere
     if any(block.type == "tool_result" for block in blocks):
         return "results"
     if not blocks:
@@ -426,7 +430,7 @@ def _messages(conversation: Conversation, rendering: Rendering) -> list[bytes]:
     placing = False
     for index in rendering.kept:
         text = _message(items[index], index, rendering)
-        if placing:
+        if placing and items[index].kind != "pinned":
             placing = False
             if items[index].kind == "system":
                 text = _merged([*moved, text])

@@ -80,6 +80,7 @@ KINDS: dict[str, tuple[Json, str]] = {
     "an answer": (assistant("yes"), "assistant"),
     "a note": (system("note"), "system"),
     "parameters": (system(output_config={"effort": "low"}), "pinned"),
+    "a note without words": (system(), "other"),
 }
 
 
