@@ -120,12 +120,20 @@ def connect(source: Source) -> apsw.Connection:
 @contextmanager
 def opened(path: Path) -> Generator[apsw.Connection]:
     """Open a session database read-only and close it after. Raises as `readable` does."""
-    with readable(path) as source:
-        connection = connect(source)
-        try:
-            yield connection
-        finally:
-            connection.close()
+    try:
+        connection = schema.open_reader(path)
+    except (apsw.ReadOnlyError, apsw.CantOpenError):
+        with readable(path) as source:
+            connection = connect(source)
+            try:
+                yield connection
+            finally:
+                connection.close()
+        return
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def _registered_under(layout: Layout, sid: str, root: Path) -> bool:

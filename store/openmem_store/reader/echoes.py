@@ -19,7 +19,7 @@ _PREPARED = """
 CREATE TEMP TABLE echo_rows (seq INTEGER PRIMARY KEY);
 CREATE TEMP TABLE echo_lines (id INTEGER PRIMARY KEY, message_seq INTEGER NOT NULL);
 CREATE TEMP VIEW source_lines AS
-  SELECT id, message_seq, line_no, role, text FROM main.lines
+  SELECT id, message_seq, line_no, role, text FROM {source}.lines
   WHERE message_seq NOT IN (SELECT seq FROM temp.echo_rows) AND id NOT IN (SELECT id FROM temp.echo_lines);
 CREATE TEMP VIEW source_messages AS
   SELECT seq, fingerprint, thread, role, kind, name,
@@ -28,7 +28,7 @@ CREATE TEMP VIEW source_messages AS
             WHERE l.message_seq = m.seq AND l.id NOT IN (SELECT id FROM temp.echo_lines))
       ELSE text END AS text,
     blob_id, in_context, trimmed_at_seq, trimmed_at, created_at
-  FROM main.messages m WHERE seq NOT IN (SELECT seq FROM temp.echo_rows);
+  FROM {source}.messages m WHERE seq NOT IN (SELECT seq FROM temp.echo_rows);
 """
 
 _NAMED = "SELECT seq, name FROM main.messages WHERE name LIKE '%smart\\_compact\\_%' ESCAPE '\\'"
@@ -53,7 +53,7 @@ class Echoes(msgspec.Struct, frozen=True):
     """What of one session is our own answers."""
 
     rows: frozenset[int]
-    """`seq` of rows that hold nothing else."""
+    """`seq` of rows that hold nothing else, by what they say."""
     lines: dict[int, frozenset[int]]
     """Line numbers of our answers inside rows that also hold other text, by `seq`."""
 
@@ -66,16 +66,16 @@ def own_tool(name: str | None) -> bool:
     return name is not None and _LAST_PART.split(name)[-1].startswith(OWN_TOOL)
 
 
-def prepare(connection: apsw.Connection, *, include: bool = False) -> Echoes:
+def prepare(connection: apsw.Connection, *, source: str = "main") -> Echoes:
     """Create the temporary tables and views on a read-only connection, and return what they hold.
 
-    With `include` the tables stay empty, so the views show every row.
+    `source`: the schema whose `messages` and `lines` the views show.
     """
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute(_PREPARED)
-    if include:
-        return NO_ECHOES
-    echoes = _find(connection)
+    connection.execute(_PREPARED.replace("{source}", source))
+    said = content(connection)
+    named = {seq for seq, name in connection.execute(_NAMED) if own_tool(name)}
+    echoes = Echoes(said.rows | named, {seq: lines for seq, lines in said.lines.items() if seq not in named})
     connection.executemany("INSERT INTO temp.echo_rows VALUES (?)", [(seq,) for seq in echoes.rows])
     for seq, numbers in echoes.lines.items():
         connection.executemany(
@@ -85,9 +85,9 @@ def prepare(connection: apsw.Connection, *, include: bool = False) -> Echoes:
     return echoes
 
 
-def _find(connection: apsw.Connection) -> Echoes:
-    whole = {seq for seq, name in connection.execute(_NAMED) if own_tool(name)}
-    whole.update(seq for (seq,) in connection.execute(_CALLED))
+def content(connection: apsw.Connection) -> Echoes:
+    """Return what tells by its text that it is ours. The rest tells by its tool's name: see `own_tool`."""
+    whole = {seq for (seq,) in connection.execute(_CALLED)}
     marked: dict[int, list[tuple[int, str]]] = {}
     for seq, number, _, text in connection.execute(_MARKED, (ANSWER_MARKER,)):
         if seq not in whole:

@@ -7,17 +7,13 @@ line makes the expression backtrack without end, what was counted before it stil
 import sys
 import time
 from collections import deque
-from typing import cast
 
 import apsw
 import msgspec
 import regress
 
-from openmem_store.reader import excerpts, sandbox, scope
+from openmem_store.reader import excerpts, expression, sandbox, scope
 from openmem_store.reader.databases import Source, connect
-
-FLAGS = "m"
-"""`^` and `$` also hold at line ends inside a text, a carriage return included."""
 
 REPORT_SECONDS = 0.05
 """Between two reports of unfinished work."""
@@ -75,19 +71,16 @@ class _Scan:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._expression = regress.Regex(job.pattern, FLAGS)
-        self._crosses = crosses_lines(job.pattern)
+        self._expression = expression.compiled(job.pattern)
         self._report = Report()
         self._told = time.monotonic()
 
     def session(self, sid: str, connection: apsw.Connection) -> None:
         """Scan one session, newest row first."""
         try:
-            rows = scope.load(connection, self._job.scope)
-            self._report.echoes += rows.echo_count
-            for seq in sorted(rows.allowed, reverse=True):
-                text = cast("str", connection.execute(_TEXT, (seq,)).get)
-                self._row(sid, rows, seq, text)
+            rows = scope.Rows(connection, self._job.scope)
+            for row, text in rows.texts():
+                self._row(sid, rows, row, text)
                 if time.monotonic() - self._told >= REPORT_SECONDS:
                     self.tell()
         except (apsw.Error, UnicodeDecodeError) as error:
@@ -98,45 +91,61 @@ class _Scan:
         sandbox.report(msgspec.json.encode(self._report))
         self._told = time.monotonic()
 
-    def _row(self, sid: str, rows: scope.Rows, seq: int, text: str) -> None:
+    def _row(self, sid: str, rows: scope.Rows, row: scope.Row, text: str) -> None:
         report = self._report
-        skipped = rows.echoes.lines.get(seq, frozenset[int]())
-        count, spans = matching_lines(self._expression, text, skipped)
+        skipped = rows.echoes.lines.get(row.seq, frozenset[int]())
+        count, last = matching_lines(self._expression, text, skipped)
         # A match across lines of a row that holds an answer of ours may be in that answer.
-        across = self._crosses and not skipped and not count
-        if not count and not (across and self._expression.find(text) is not None):
+        across = self._expression.crosses and not skipped and not count
+        if not count and not (across and self._expression.line.find(text) is not None):
+            return
+        if rows.is_echo(row):
+            report.echoes += 1
             return
         report.rows += 1
         if count:
-            heading = rows.heading(seq)
+            heading = rows.heading(row.seq)
             report.lines[heading] = report.lines.get(heading, 0) + count
         if len(report.matches) < self._job.limit:
-            report.matches.append(Match(sid, seq, count, spans))
+            report.matches.append(Match(sid, row.seq, count, spans(self._expression.line, text, last)))
 
 
-_TEXT = "SELECT text FROM main.messages WHERE seq = ?"
+def matching_lines(pattern: expression.Expression, text: str, skipped: frozenset[int]) -> tuple[int, list[int]]:
+    """Return how many lines of a text match, and where the last of them end, in UTF-8 bytes of the text.
+
+    Lines whose number is in `skipped` are none.
+    """
+    if pattern.lines is None or skipped:
+        return _one_by_one(pattern.line, text, skipped)
+    found = pattern.lines.find_iter(text + "\n") or ()
+    last = deque(enumerate(found, 1), maxlen=excerpts.MOST_LINES)
+    return last[-1][0] if last else 0, [match.range().stop - 1 for _, match in last]
 
 
-def matching_lines(expression: regress.Regex, text: str, skipped: frozenset[int]) -> tuple[int, list[excerpts.Span]]:
-    """Return how many lines of a text match, and the last of them. Lines in `skipped` are none."""
-    count = 0
-    last: deque[tuple[int, str, slice]] = deque(maxlen=excerpts.MOST_LINES)
-    find = expression.find
-    for number, line in enumerate(text.split("\n"), 1):
-        match = find(line)
-        if match is not None and number not in skipped:
+def _one_by_one(line: regress.Regex, text: str, skipped: frozenset[int]) -> tuple[int, list[int]]:
+    count = end = 0
+    last: deque[int] = deque(maxlen=excerpts.MOST_LINES)
+    for number, each in enumerate(text.split("\n"), 1):
+        end += len(each.encode()) + 1
+        if number not in skipped and line.find(each) is not None:
             count += 1
-            last.append((number, line, match.range()))
-    return count, [_span(number, line, where) for number, line, where in last]
+            last.append(end - 1)
+    return count, list(last)
 
 
-def _span(number: int, line: str, where: slice) -> excerpts.Span:
+def spans(line: regress.Regex, text: str, ends: list[int]) -> list[excerpts.Span]:
+    """Return the lines that end at these bytes, and where in them the match is."""
+    found: list[excerpts.Span] = []
+    encoded = text.encode()
+    for end in ends:
+        start = encoded.rfind(b"\n", 0, end) + 1
+        match = line.find(encoded[start:end].decode())
+        assert match is not None
+        found.append(_span(encoded.count(b"\n", 0, start) + 1, encoded[start:end], match.range()))
+    return found
+
+
+def _span(number: int, encoded: bytes, where: slice) -> excerpts.Span:
     """The engine counts UTF-8 bytes; excerpts are cut by code points."""
-    encoded = line.encode()
     start = len(encoded[: where.start].decode(errors="ignore"))
     return number, start, start + len(encoded[where.start : where.stop].decode(errors="ignore"))
-
-
-def crosses_lines(pattern: str) -> bool:
-    """Tell whether a pattern may match across lines, so that a row can match although none of its lines does."""
-    return any(part in pattern for part in ("\\n", "\\s", "[^", "\\W", "\\D", "\\S"))

@@ -10,7 +10,7 @@ import msgspec
 import regress
 
 from openmem_store import schema
-from openmem_store.reader import child, databases, matcher, results, scope
+from openmem_store.reader import child, databases, expression, matcher, results, scope
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.databases import Source
 from openmem_store.reader.results import Answer, Hit, Result
@@ -28,7 +28,7 @@ def check(pattern: str) -> None:
     if len(pattern) > MOST_CHARACTERS:
         raise RefusedError(f"pattern must be at most {MOST_CHARACTERS} characters, this one has {len(pattern)}")
     try:
-        regress.Regex(pattern, matcher.FLAGS)
+        expression.compiled(pattern)
     except regress.RegressError as error:
         raise RefusedError(
             f"pattern is not a JavaScript regular expression: {error} in {pattern!r}. "
@@ -88,7 +88,7 @@ def _shown(report: matcher.Report, sources: dict[str, Source], request: Request)
             if match.sid not in opened:
                 connection = databases.connect(sources[match.sid])
                 stack.callback(connection.close)
-                opened[match.sid] = connection, scope.load(connection, request.scope)
+                opened[match.sid] = connection, scope.Rows(connection, request.scope)
             connection, rows = opened[match.sid]
             newer = sum(1 for other in report.matches[:number] if other.sid == match.sid)
             hit = Hit(

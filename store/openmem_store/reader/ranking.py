@@ -61,10 +61,10 @@ def best(connection: apsw.Connection, found: Sequence[Found], matched: dict[int,
     slip away.
     """
     groups, related = _groups(connection, found)
-    weights = [math.log((len(rows.every) + 1) / (len(group) + 0.5)) for group in groups]
+    weights = [math.log((len(rows) + 1) / (len(group) + 0.5)) for group in groups]
     total = sum(weights) or 1.0
-    positions = _positions(rows)
-    holding = {positions[seq]: seq for seq in frozenset[int]().union(*groups) & rows.allowed}
+    positions = rows.positions
+    holding = {positions[seq]: seq for seq in rows.allowed(frozenset[int]().union(*groups))}
     scores = dict.fromkeys(holding, 0.0)
     for group, weight in zip(groups, weights, strict=True):
         for share, reached in _spread({positions[seq] for seq in group}):
@@ -113,19 +113,6 @@ def _groups(
     # Words that are one identifier in the store mean it: rows that hold it come before rows that hold the words.
     groups += [rows_with(connection, (term,)) for term in joined]
     return groups, related
-
-
-def _positions(rows: Rows) -> dict[int, int]:
-    """Number the rows by thread and order, with gaps between threads that no row reaches across."""
-    threads: dict[str, list[int]] = {}
-    for seq, row in rows.every.items():
-        threads.setdefault(row.thread, []).append(seq)
-    positions: dict[int, int] = {}
-    start = 0
-    for members in threads.values():
-        positions.update(zip(members, range(start, start + len(members)), strict=True))
-        start += len(members) + len(BESIDE)
-    return positions
 
 
 def _spread(positions: set[int]) -> Iterator[tuple[float, set[int]]]:

@@ -81,6 +81,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     line_matches: int
     line_matches_by: dict[str, int]
     echoes_excluded: int
+    """Rows that match but are our own answers, or the calls for them."""
     databases: dict[str, str]
     results: tuple[Result, ...]
     timed_out: bool = False
@@ -93,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, size: int, context: int) -> Result:
     """Read one row and say what an answer shows of it. `size` bounds the excerpt, in characters."""
-    row = rows.every[hit.seq]
+    row = rows[hit.seq]
     text, blob_id, created_at = cast("tuple[str, str | None, str]", connection.execute(_SHOWN, (hit.seq,)).fetchone())
     excerpt, matching = _excerpt(text, hit, rows.echoes.lines.get(hit.seq, ()), find, size)
     return Result(
@@ -110,8 +111,8 @@ def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, 
         matching_lines=matching,
         newer_matches=hit.newer_matches,
         blob_ids=(blob_id,) if blob_id else (),
-        before=tuple(reversed(_beside(connection, row, _BEFORE, context))),
-        after=_beside(connection, row, _AFTER, context),
+        before=tuple(reversed(_beside(connection, row, rows, _BEFORE, context))),
+        after=_beside(connection, row, rows, _AFTER, context),
     )
 
 
@@ -153,22 +154,29 @@ def unreadable(error: Exception) -> str:
 
 
 _SHOWN = "SELECT text, blob_id, created_at FROM main.messages WHERE seq = ?"
-_BEFORE = """
-SELECT seq, role, kind, substr(text, 1, ?) , name FROM temp.source_messages
-WHERE thread = ? AND seq < ? ORDER BY seq DESC LIMIT ?"""
-_AFTER = """
-SELECT seq, role, kind, substr(text, 1, ?), name FROM temp.source_messages
-WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?"""
+_BEFORE = "SELECT seq, text FROM main.messages WHERE thread = ? AND seq < ? ORDER BY seq DESC"
+_AFTER = "SELECT seq, text FROM main.messages WHERE thread = ? AND seq > ? ORDER BY seq"
 
 
-def _beside(connection: apsw.Connection, row: Row, statement: str, count: int) -> tuple[Neighbour, ...]:
+def _beside(connection: apsw.Connection, row: Row, rows: Rows, statement: str, count: int) -> tuple[Neighbour, ...]:
+    """Return the next rows in the thread that are no echo."""
+    found: list[Neighbour] = []
     if not count:
         return ()
-    found = connection.execute(statement, (NEIGHBOUR + 1, row.thread, row.seq, count))
-    return tuple(
-        Neighbour(seq, role, kind, excerpts.head(text, NEIGHBOUR), name)
-        for seq, role, kind, text, name in cast("Iterable[tuple[int, str, str, str, str | None]]", found)
-    )
+    for seq, text in cast("Iterable[tuple[int, str]]", connection.execute(statement, (row.thread, row.seq))):
+        beside = rows[seq]
+        if not rows.is_echo(beside):
+            kept = _without(text, rows.echoes.lines.get(seq, ()))
+            found.append(Neighbour(seq, beside.role, beside.kind, excerpts.head(kept, NEIGHBOUR), beside.name))
+        if len(found) == count:
+            break
+    return tuple(found)
+
+
+def _without(text: str, skipped: Collection[int]) -> str:
+    if not skipped:
+        return text
+    return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in skipped)
 
 
 def _excerpt(text: str, hit: Hit, skipped: Collection[int], find: FindLines, size: int) -> tuple[str, int | None]:
@@ -177,5 +185,4 @@ def _excerpt(text: str, hit: Hit, skipped: Collection[int], find: FindLines, siz
     spans = hit.spans if hit.spans is not None else find(text, skipped)
     if spans:
         return excerpts.lines(text, spans, size), hit.matching_lines or len(spans)
-    kept = "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in skipped)
-    return excerpts.head(kept, size), None
+    return excerpts.head(_without(text, skipped), size), None

@@ -32,6 +32,8 @@ class _Session(msgspec.Struct, frozen=True):
 
     connection: apsw.Connection
     rows: scope.Rows
+    echoes: int
+    """Rows that match and are left out."""
     lines: Counter[str]
     """Matching lines by heading."""
     order: ranking.Order
@@ -60,7 +62,7 @@ def search(query: str, request: Request, files: dict[str, Path], *, why: str) ->
             total_matches=sum(len(session.matched) for session in found.values()),
             line_matches=lines.total(),
             line_matches_by=scope.breakdown(lines),
-            echoes_excluded=sum(session.rows.echo_count for session in found.values()),
+            echoes_excluded=sum(session.echoes for session in found.values()),
             databases={sid: str(files[sid]) for sid in found},
             results=shown,
             hint=results.left_out(shown, len(hits)) if query.strip() else _EMPTY,
@@ -73,21 +75,21 @@ _EMPTY = "query is empty: give words, or a pattern"
 
 
 def _one(connection: apsw.Connection, sid: str, query: str, request: Request) -> _Session:
-    rows = scope.load(connection, request.scope)
+    rows = scope.Rows(connection, request.scope)
     found = [
         _apart(connection, words.find(connection, word), rows)
         for word in words.parse(query, words.Tokenizer(connection))
     ]
     everywhere = Counter(seq for each in found for seq in each.seqs)
-    matched = {seq: count for seq, count in everywhere.items() if seq in rows.allowed}
+    allowed = rows.allowed(everywhere)
+    matched = {seq: count for seq, count in everywhere.items() if seq in allowed}
     lines = Counter[str]()
-    for seq, count in words.line_counts(connection, found).items():
-        if seq in rows.allowed:
-            lines[rows.heading(seq)] += count
+    for seq, count in words.line_counts(connection, found, allowed, rows.echoes.lines).items():
+        lines[rows.heading(seq)] += count
     order = ranking.RANKINGS[request.ranking](connection, found, matched, rows)
     related = [words.Word(term, (term,)) for terms in order.related.values() for term in terms]
     find = excerpts.matcher([*(each.word for each in found), *related])
-    return _Session(connection, rows, lines, order, matched, find)
+    return _Session(connection, rows, rows.excluded(everywhere), lines, order, matched, find)
 
 
 def _apart(connection: apsw.Connection, found: words.Found, rows: scope.Rows) -> words.Found:
@@ -95,7 +97,8 @@ def _apart(connection: apsw.Connection, found: words.Found, rows: scope.Rows) ->
     doubtful = found.seqs.intersection(rows.echoes.lines)
     if not doubtful:
         return found
-    sure = words.line_counts(connection, [words.Found(found.word, doubtful, found.scanned)]).keys()
+    alone = [words.Found(found.word, doubtful, found.scanned)]
+    sure = words.line_counts(connection, alone, doubtful, rows.echoes.lines).keys()
     return words.Found(found.word, found.seqs - (doubtful - sure), found.scanned)
 
 

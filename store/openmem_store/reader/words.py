@@ -4,7 +4,8 @@ Any text is a legal query: each word becomes a quoted FTS5 string, so no charact
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 import apsw
@@ -91,30 +92,89 @@ def rows_with(connection: apsw.Connection, terms: Iterable[str]) -> frozenset[in
     return _seqs(connection, _BY_TOKENS, " OR ".join(f'"{term}"' for term in terms))
 
 
-def line_counts(connection: apsw.Connection, found: Sequence[Found]) -> dict[int, int]:
-    """Return how many lines of each row hold every word, our own answers left out."""
+def line_counts(
+    connection: apsw.Connection,
+    found: Sequence[Found],
+    among: Collection[int],
+    without: Mapping[int, Collection[int]],
+) -> dict[int, int]:
+    """Return how many lines of each row in `among` hold every word.
+
+    `without`: line numbers to leave out, by row.
+    """
     if not found:
         return {}
-    seqs = sorted(found[0].seqs.intersection(*(each.seqs for each in found)))
+    seqs = sorted(found[0].seqs.intersection(among, *(each.seqs for each in found)))
     if not seqs:
         return {}
-    phrases = [each.word.phrase for each in found if not each.scanned]
-    parts = [each.word.folded for each in found if each.scanned]
-    statement = _LINES_BY_TOKENS if phrases else _LINES_BY_SCAN
-    statement += " AND instr(lower(l.text), ?) > 0" * len(parts) + " GROUP BY l.message_seq"
-    first = " AND ".join(phrases) if phrases else msgspec.json.encode(seqs).decode()
-    return dict(cast("Iterable[tuple[int, int]]", connection.execute(statement, (first, *parts))))
+    counts = _Lines(connection, found).counts(seqs)
+    for seq in without.keys() & counts.keys():
+        counts[seq] -= _Lines(connection, found).among(seq, without[seq])
+    return {seq: count for seq, count in counts.items() if count}
+
+
+class _Lines:
+    """The lines that hold every word of a query."""
+
+    def __init__(self, connection: apsw.Connection, found: Sequence[Found]) -> None:
+        self._connection = connection
+        self._match = " AND ".join(each.word.phrase for each in found if not each.scanned)
+        self._parts = [each.word.folded for each in found if each.scanned]
+
+    def counts(self, seqs: Sequence[int]) -> dict[int, int]:
+        """Return the counts of these rows, ascending."""
+        if self._parts:
+            return self._query(_COUNT, seqs, " GROUP BY l.message_seq")
+        ids = [each for (each,) in cast("Iterable[tuple[int]]", self._connection.execute(_LINE_IDS, (self._match,)))]
+        spans = _spans(self._connection, seqs) if len(ids) > len(seqs) else None
+        if spans is None:
+            return self._query(_COUNT, seqs, " GROUP BY l.message_seq")
+        return {seq: bisect_right(ids, last) - bisect_left(ids, first) for seq, first, last in spans}
+
+    def among(self, seq: int, numbers: Collection[int]) -> int:
+        """Return how many of these lines of one row match."""
+        return self._query(_COUNT, [seq], _IN_LINES, _list(numbers)).get(seq, 0)
+
+    def _query(self, start: str, seqs: Sequence[int], end: str, *more: str) -> dict[int, int]:
+        source, match = (_FROM_INDEX, (self._match,)) if self._match else (_FROM_ROWS, ())
+        statement = f"{start}{source}{' AND instr(lower(l.text), ?) > 0' * len(self._parts)}{end}"
+        found = self._connection.execute(statement, (_list(seqs), *match, *self._parts, *more))
+        return {seq: count for seq, count in cast("Iterable[tuple[int | None, int]]", found) if seq is not None}
+
+
+def _list(numbers: Collection[int]) -> str:
+    return msgspec.json.encode(list(numbers)).decode()
+
+
+def _spans(connection: apsw.Connection, seqs: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """Return each row's first and last line id, or None where a row's lines are not in one run.
+
+    A writer gives a row's lines consecutive ids. With many lines found in few rows this counts them
+    without looking up the row of each.
+    """
+    found = cast("Iterable[tuple[int, int, int, int]]", connection.execute(_SPANS, (_list(seqs),)))
+    spans: list[tuple[int, int, int]] = []
+    for seq, first, last, number in found:
+        if last - first != number - 1:
+            return None
+        spans.append((seq, first, last))
+    return spans
 
 
 _BY_TOKENS = "SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?"
 _BY_SCAN = "SELECT seq FROM main.messages WHERE instr(lower(text), ?) > 0"
+_LINE_IDS = "SELECT rowid FROM main.lines_fts WHERE lines_fts MATCH ? ORDER BY rowid"
+_COUNT = "SELECT l.message_seq, count(*)"
+_IN_LINES = " AND l.line_no IN (SELECT value FROM json_each(?))"
 # CROSS JOIN fixes the order: from the index to the lines, never over all lines.
-_LINES_BY_TOKENS = """
-SELECT l.message_seq, count(*) FROM main.lines_fts f CROSS JOIN temp.source_lines l ON l.id = f.rowid
-WHERE lines_fts MATCH ?"""
-_LINES_BY_SCAN = """
-SELECT l.message_seq, count(*) FROM json_each(?) s CROSS JOIN temp.source_lines l ON l.message_seq = s.value
-WHERE true"""
+_FROM_INDEX = """ FROM main.lines_fts f CROSS JOIN main.lines l ON l.id = f.rowid
+WHERE l.message_seq IN (SELECT value FROM json_each(?)) AND lines_fts MATCH ?"""
+_FROM_ROWS = " FROM json_each(?) s CROSS JOIN main.lines l ON l.message_seq = s.value WHERE true"
+_SPANS = """
+SELECT f.message_seq, f.id, l.id, l.line_no FROM json_each(?) s
+CROSS JOIN main.lines f ON f.message_seq = s.value AND f.line_no = 1
+CROSS JOIN main.lines l ON l.message_seq = s.value
+  AND l.line_no = (SELECT max(line_no) FROM main.lines WHERE message_seq = s.value)"""
 
 
 def _seqs(connection: apsw.Connection, statement: str, value: str) -> frozenset[int]:

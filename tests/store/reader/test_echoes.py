@@ -12,10 +12,10 @@ from tests.store.reader.conversation import called, replied, returned, said, sto
 ANSWER = '{"note":"' + echoes.ANSWER_MARKER + '","results":[{"excerpt":"the harbour"}]}'
 
 
-def prepared(database: Path, *, include: bool = False) -> tuple[echoes.Echoes, list[tuple[int, str]], list[str]]:
+def prepared(database: Path) -> tuple[echoes.Echoes, list[tuple[int, str]], list[str]]:
     """Return the echoes of a database and what its two views show."""
     with databases.opened(database) as connection:
-        found = echoes.prepare(connection, include=include)
+        found = echoes.prepare(connection)
         messages = list(connection.execute("SELECT seq, text FROM source_messages ORDER BY seq"))
         lines = [text for (text,) in connection.execute("SELECT text FROM source_lines ORDER BY id")]
     return found, messages, lines
@@ -91,9 +91,19 @@ def test_words_of_the_marker_alone_are_no_echo(layout: Layout) -> None:
     assert prepared(database)[0] == echoes.NO_ECHOES
 
 
-def test_echoes_can_be_asked_for(layout: Layout) -> None:
-    database = store(layout, "s", said("a"), returned("smart_compact_search", ANSWER))
-    assert [seq for seq, _ in prepared(database, include=True)[1]] == [1, 2]
+def test_what_tells_by_its_text_is_known_without_the_names(layout: Layout) -> None:
+    database = store(
+        layout,
+        "s",
+        called("mcp__openmem__smart_compact_search", '{"query":"harbour"}'),
+        returned("mcp__openmem__smart_compact_search", "query is empty"),
+        called("exec", "await tools.smart_compact_search({query: 'x'})"),
+        returned("exec", f"before\n{ANSWER}"),
+        returned("exec", ANSWER),
+    )
+    with databases.opened(database) as connection:
+        assert echoes.content(connection) == echoes.Echoes(frozenset({3, 5}), {4: frozenset({2})})
+    assert prepared(database)[0].rows == {1, 2, 3, 5}
 
 
 def test_preparing_changes_no_byte_of_the_session_file(layout: Layout) -> None:

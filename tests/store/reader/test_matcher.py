@@ -5,11 +5,10 @@ import sys
 
 import msgspec
 import pytest
-import regress
 from openmem_store.layout import Layout
-from openmem_store.reader import matcher, sandbox, scope
+from openmem_store.reader import expression, matcher, sandbox, scope
 from openmem_store.reader.databases import Source
-from openmem_store.reader.excerpts import MOST_LINES
+from openmem_store.reader.excerpts import MOST_LINES, Span
 
 from tests.store.reader.conversation import said, store
 
@@ -36,20 +35,25 @@ def test_a_scan_says_it_is_ready_and_reports_unfinished_work(layout: Layout, mon
     assert [match.seq for match in counted[-1].matches] == [3, 2]
 
 
+def lines(pattern: str, text: str, skipped: frozenset[int] = frozenset()) -> tuple[int, list[Span]]:
+    compiled = expression.compiled(pattern)
+    count, ends = matcher.matching_lines(compiled, text, skipped)
+    return count, matcher.spans(compiled.line, text, ends)
+
+
 def test_spans_are_code_points_though_the_engine_counts_bytes() -> None:
-    count, spans = matcher.matching_lines(regress.Regex("b+", "m"), "é木bb\nx", frozenset())
-    assert (count, spans) == (1, [(1, 2, 4)])
+    assert lines("b+", "é木bb\nx\n木木b") == (2, [(1, 2, 4), (3, 2, 3)])
 
 
 def test_all_lines_are_counted_and_the_last_are_kept() -> None:
-    count, spans = matcher.matching_lines(regress.Regex("a", "m"), "\n".join("a" * 20), frozenset({20}))
-    assert count == 19
-    assert [number for number, _, _ in spans] == list(range(20 - MOST_LINES, 20))
+    text = "\n".join("a" * 20)
+    count, found = lines("a", text)
+    assert (count, [number for number, _, _ in found]) == (20, list(range(21 - MOST_LINES, 21)))
+    count, found = lines("a", text, frozenset({20}))
+    assert (count, [number for number, _, _ in found]) == (19, list(range(20 - MOST_LINES, 20)))
 
 
-@pytest.mark.parametrize(
-    ("pattern", "crosses"),
-    [(r"a\nb", True), (r"a\s+b", True), ("[^x]", True), (r"\W", True), ("^a.b$", False), ("a b", False)],
-)
-def test_patterns_that_may_cross_lines_are_known(pattern: str, crosses: bool) -> None:
-    assert matcher.crosses_lines(pattern) is crosses
+@pytest.mark.parametrize("pattern", ["(?s:a.?)", "a"])
+def test_both_ways_to_test_lines_say_the_same(pattern: str) -> None:
+    """The first pattern cannot be told to stay on its line, so its lines are tested one by one."""
+    assert lines(pattern, "xa\n\nb\néa") == (2, [(1, 1, 2), (4, 1, 2)])

@@ -11,7 +11,7 @@ EVERYTHING = scope.Scope(("user", "assistant", "tool"), None, include_echoes=Fal
 
 def order(layout: Layout, name: str, query: str, *drafts: Draft) -> ranking.Order:
     with databases.opened(store(layout, "s", *drafts)) as connection:
-        rows = scope.load(connection, EVERYTHING)
+        rows = scope.Rows(connection, EVERYTHING)
         found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
         matched: dict[int, int] = {}
         for each in found:

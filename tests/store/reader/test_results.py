@@ -14,7 +14,7 @@ EVERYTHING = scope.Scope(("user", "assistant", "tool"), None, include_echoes=Fal
 
 def show(layout: Layout, draft: Draft, hit: results.Hit, size: int = 1500) -> results.Result:
     with databases.opened(store(layout, "s", draft)) as connection:
-        rows = scope.load(connection, EVERYTHING)
+        rows = scope.Rows(connection, EVERYTHING)
         return results.show(connection, hit, rows, lambda text, skipped: (), size=size, context=0)
 
 

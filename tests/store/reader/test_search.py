@@ -65,7 +65,12 @@ def test_line_matches_are_broken_down_by_their_origin(layout: Layout) -> None:
     )
     answer = ask("[ERROR] billing", database)
     assert answer.line_matches == 6
-    assert answer.line_matches_by == {"user": 3, "user, first turn": 2, "tool result Bash": 1}
+    assert answer.line_matches_by == {
+        "user": 2,
+        "user, first turn": 2,
+        "tool result Bash": 1,
+        "user, questions": 1,
+    }
 
 
 def test_our_own_answers_are_in_no_figure(layout: Layout) -> None:

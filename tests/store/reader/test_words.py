@@ -1,9 +1,12 @@
 """What the words of a query mean to the index."""
 
+from pathlib import Path
+
 import apsw
 import pytest
+from openmem_store import schema
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, echoes, words
+from openmem_store.reader import databases, words
 
 from tests.store.reader.conversation import said, store
 
@@ -19,9 +22,8 @@ ODD = (
 def test_any_text_is_a_legal_query(layout: Layout, query: str) -> None:
     database = store(layout, "s", said("nothing of the kind"))
     with databases.opened(database) as connection:
-        echoes.prepare(connection)
         found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
-        words.line_counts(connection, found)
+        words.line_counts(connection, found, {1}, {1: {1}})
 
 
 @pytest.mark.parametrize("text", ["multi-agent", "toolu_01AB-9", "src/a.py", "don't", "C++", "--flag", "🌤", "()", "*"])
@@ -38,11 +40,10 @@ def test_words_inside_an_unspaced_run_are_found(layout: Layout, query: str) -> N
     row = "步骤2重跑gen-itgc后检查 设备清单 日本語検索 한국어검색 数据db库"
     database = store(layout, "s", said("plain words"), said(row))
     with databases.opened(database) as connection:
-        echoes.prepare(connection)
         (word,) = words.parse(query, words.Tokenizer(connection))
         found = words.find(connection, word)
         assert found.seqs == {2}
-        assert words.line_counts(connection, [found]) == {2: 1}
+        assert words.line_counts(connection, [found], {1, 2}, {}) == {2: 1}
 
 
 def test_matching_ignores_case_and_diacritics(layout: Layout) -> None:
@@ -70,16 +71,35 @@ def test_a_word_said_twice_counts_once() -> None:
 def test_a_line_counts_when_it_holds_every_word(layout: Layout) -> None:
     database = store(layout, "s", said("red fish\nblue fish\nred 设备清单 fish"), said("red"), said("fish"))
     with databases.opened(database) as connection:
-        echoes.prepare(connection)
-        tokenizer = words.Tokenizer(connection)
 
-        def counts(query: str) -> dict[int, int]:
-            return words.line_counts(
-                connection, [words.find(connection, word) for word in words.parse(query, tokenizer)]
-            )
+        def counts(query: str, among: set[int] = {1, 2, 3}, without: dict[int, set[int]] = {}) -> dict[int, int]:  # noqa: B006, never changed
+            found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
+            return words.line_counts(connection, found, among, without)
 
         assert counts("red fish") == {1: 2}
+        assert counts("fish") == {1: 3, 3: 1}
+        assert counts("fish", {1}) == {1: 3}
+        assert counts("fish", without={1: {2}, 3: {1}}) == {1: 2}
         assert counts("fish 设备") == {1: 1}
+        assert counts("fish 设备", without={1: {3}}) == {}
         assert counts("设备 清单") == {1: 1}
         assert counts("red absent") == {}
         assert counts("") == {}
+
+
+def test_many_lines_in_few_rows_are_counted_the_same_way_wherever_their_ids_lie(layout: Layout) -> None:
+    """A writer gives a row's lines one run of ids; counting by the runs must not be a condition."""
+    database = store(layout, "s", *(said("\n".join(["red fish", "blue", "red"] * 10)) for _ in range(3)))
+    by_runs = _counts(database, "red")
+    assert by_runs == {1: 20, 2: 20, 3: 20}
+    connection = schema.open_writer(database)
+    connection.execute("UPDATE lines SET id = id + 1000 WHERE line_no = 1 AND message_seq = 2")
+    connection.execute("INSERT INTO lines_fts(lines_fts) VALUES ('rebuild')")
+    connection.close()
+    assert _counts(database, "red") == by_runs
+
+
+def _counts(database: Path, query: str) -> dict[int, int]:
+    with databases.opened(database) as connection:
+        found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
+        return words.line_counts(connection, found, {1, 2, 3}, {})
