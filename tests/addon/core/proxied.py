@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
-from openmem_addon.core import anthropic, rewrite, source
+from openmem_addon.core import anthropic, rewrite, source, texts
 from openmem_addon.core.model import Conversation
 from openmem_addon.core.rewrite import Policy, Rewrite
 from openmem_addon.core.view import Sample
@@ -170,6 +170,7 @@ def check(made: Sent) -> None:
     decided, view = made.decided, made.decided.view
     if not decided.changes_body:
         assert made.left == made.came
+    _check_weight(made)
     _check_only_ours_changed(made)
     _check_assistant_bytes(made)
     _check_rows(made)
@@ -185,6 +186,14 @@ def check(made: Sent) -> None:
         assert opening[0]["content"][0] == {"type": "text", "text": view.note}
     if not decided.rendering.moved:
         assert made.forwarded["messages"][-1]["role"] == made.inbound["messages"][-1]["role"]
+
+
+def _check_weight(made: Sent) -> None:
+    """What a request is said to weigh is what is counted of the forwarded body itself."""
+    left = anthropic.parse(made.left)
+    unsaid = len(texts.NO_TEXT) * len(made.decided.rendering.emptied)
+    assert made.decided.chars == left.head_chars + left.totals.chars[-1] - unsaid
+    assert made.decided.media == left.head_media + left.totals.media[-1]
 
 
 def _check_only_ours_changed(made: Sent) -> None:

@@ -104,6 +104,7 @@ def identity(headers: dict[str, str], *, counts: bool = False, **more: Any) -> i
 
 
 SCHEMA = {"output_config": {"format": {"type": "json_schema"}}}
+CODEX = {"x-codex-turn-metadata": '{"request_kind":"turn"}', "x-codex-window-id": "u:0"}
 KINDS: dict[str, tuple[dict[str, str], dict[str, Any], str, str]] = {
     "nothing said": ({}, {}, "main", "main"),
     "main": ({"x-claude-code-request-class": "main"}, {}, "main", "main"),
@@ -126,6 +127,44 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, Any], str, str]] = {
     "a title of class main": ({"x-claude-code-request-class": "main"}, {"tools": None, **SCHEMA}, "side", "main"),
     "a quota check": ({}, {"tools": None, "max_tokens": 1}, "side", "main"),
     "a schema beside tools": ({}, {"tools": [*TOOLS], **SCHEMA}, "main", "main"),
+    "a turn of Codex": ({"session-id": "t", "thread-id": "t", **CODEX}, {}, "main", "main"),
+    "a thread without a session": ({"thread-id": "t"}, {}, "main", "main"),
+    "an agent of Codex": ({"session-id": "t", "thread-id": "u/2", **CODEX}, {}, "subagent", "u_2"),
+    "an agent of Codex after a compaction": (
+        {"session-id": "t", "thread-id": "u", "x-codex-window-id": "u:2"},
+        {},
+        "subagent",
+        "u.2",
+    ),
+    "a later window": ({"session-id": "t", "thread-id": "t", "x-codex-window-id": "t:1"}, {}, "main", "main.1"),
+    "a window that is none": ({"x-codex-window-id": "t:one"}, {}, "main", "main"),
+    "a window that is negative": ({"x-codex-window-id": "t:-1"}, {}, "main", "main"),
+    "a window past all": ({"x-codex-window-id": "t:" + "9" * 400}, {}, "main", "main"),
+    "a compaction of Codex": (
+        {"x-codex-turn-metadata": '{"request_kind":"compaction"}', "x-codex-window-id": "t:1"},
+        {},
+        "compaction",
+        "main.1",
+    ),
+    "a compaction by its agent": ({"x-openai-subagent": "compact"}, {}, "compaction", "main"),
+    "a prewarm": ({"x-codex-turn-metadata": '{"request_kind":"prewarm"}'}, {}, "side", "main"),
+    "metadata that is none": ({"x-codex-turn-metadata": '{"request_kind":'}, {}, "main", "main"),
+    "metadata of another form": ({"x-codex-turn-metadata": '{"request_kind":["prewarm"]}'}, {}, "main", "main"),
+    "a subagent of OpenCode": ({"x-parent-session-id": "p"}, {}, "subagent", "main"),
+    "a title of OpenCode": ({}, {"tools": None, "system": "You are a title generator. You output"}, "side", "main"),
+    "a summary of OpenCode": (
+        {},
+        {"tools": None, "system": "Summarize what was done in this conversation. Write"},
+        "side",
+        "main",
+    ),
+    "a compaction of OpenCode": (
+        {},
+        {"tools": None, "system": "You are a context summarization agent. You are given"},
+        "compaction",
+        "main",
+    ),
+    "such words beside tools": ({}, {"system": "You are a title generator.", "tools": [*TOOLS]}, "main", "main"),
     "an unknown class": ({"x-claude-code-request-class": "new"}, {}, "main", "main"),
 }
 
@@ -135,6 +174,24 @@ def test_a_request_is_of_its_kind_and_lane(headers: dict[str, str], more: dict[s
     found = identity(headers, **more)
     assert (found.kind, found.lane, found.sid) == (kind, lane, "s")
     assert identity(headers, counts=True, **more).kind == "count"
+
+
+def test_a_later_window_knows_the_lanes_of_those_before_it() -> None:
+    assert identity({"x-codex-window-id": "t:2"}).former == ("main.1", "main")
+    assert identity({"session-id": "t", "thread-id": "u", "x-codex-window-id": "u:1"}).former == ("u",)
+    assert identity({}).former == ()
+
+
+def test_only_the_conversation_of_a_person_has_no_agent() -> None:
+    assert identity({"session-id": "t", "thread-id": "t"}).agent is None
+    assert identity({"session-id": "t", "thread-id": "u"}).agent == "u"
+    assert identity({"x-claude-code-agent-id": "a2c6"}).agent == "a2c6"
+
+
+@pytest.mark.parametrize("name", ["session-id", "thread-id", "x-client-request-id", "x-codex-window-id"])
+def test_no_other_header_names_a_session(name: str) -> None:
+    """Codex's session is its `prompt_cache_key`; a source more would part what the contract joins."""
+    assert identify.session_id({name: "t"}, conversation()) is None
 
 
 def test_a_client_that_compacted_says_so() -> None:

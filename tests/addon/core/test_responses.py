@@ -17,6 +17,12 @@ USER = '{"type":"message","role":"user","content":[{"type":"input_text","text":"
 CALL = '{"type":"function_call","call_id":"c1","name":"run","arguments":"{}"}'
 OUTPUT = '{"type":"function_call_output","call_id":"c1","output":"found"}'
 REPLY = '{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}'
+TASK = (
+    '{"type":"agent_message","author":"/root","recipient":"/root/look","content":['
+    '{"type":"input_text","text":"Message Type: NEW_TASK\\nPayload:\\n"},'
+    '{"type":"encrypted_content","encrypted_content":"gAAAA"}]}'
+)
+REPORT = TASK.replace("NEW_TASK", "FINAL_ANSWER")
 PACKED = json.dumps('[{"type":"thinking","thinking":"t","signature":"s"}]')
 
 
@@ -73,6 +79,10 @@ def rendered(conversation: Conversation, **more: Any) -> bytes:
         ('{"type":"compaction","encrypted_content":"x"}', "pinned"),
         ('{"type":"compaction_summary","encrypted_content":"x"}', "pinned"),
         ('{"type":"mcp_list_tools","tools":[]}', "pinned"),
+        ('{"type":"configuration_update","reasoning":{"effort":"low"}}', "pinned"),
+        (TASK, "turn"),
+        (REPORT, "other"),
+        ('{"type":"agent_message","content":[]}', "other"),
         ('{"type":"reasoning","summary":[]}', "assistant"),
         (REPLY, "assistant"),
         *((f'{{"type":"{name}"}}', "assistant") for name in responses.CALLS),
@@ -135,6 +145,14 @@ def test_an_item_is_to_the_planner_what_its_type_says(source: str, kind: str) ->
             '{"type":"shell_call_output","call_id":"c","output":[{"stdout":"a","stderr":"b"},{"stdout":"c","stderr":""}]}',
             [("tool", "tool_result", None, "a\nb\nc")],
         ),
+        (
+            TASK,
+            [
+                ("user", "text", None, "Message Type: NEW_TASK\nPayload:\n"),
+                ("user", "text", None, "[encrypted_content  61 bytes sha256:0000000000000000]"),
+            ],
+        ),
+        ('{"type":"configuration_update","reasoning":{"effort":"low"}}', []),
         ('{"type":"compaction","encrypted_content":"x"}', []),
         ('{"type":"compaction_trigger"}', []),
     ],
@@ -409,6 +427,13 @@ def test_a_request_that_holds_the_instruction_is_left_alone() -> None:
 def test_the_note_is_a_part_of_its_own_before_the_turns_parts(content: str, written: str) -> None:
     conversation = parsed(f'{{"role":"user","content":{content},"id":"msg_1"}}')
     assert rendered(conversation, note="a note", noted=0) == body(f'{{"role":"user","content":{written},"id":"msg_1"}}')
+
+
+def test_what_another_agent_says_is_not_added_to() -> None:
+    """It has an author, and a part that only the provider can read: the note is a message before it."""
+    conversation = parsed(TASK, CALL)
+    note = '{"type":"message","role":"user","content":[{"type":"input_text","text":"a note"}]}'
+    assert rendered(conversation, note="a note", noted=0) == body(note, TASK, CALL)
 
 
 def test_a_string_input_that_gets_a_note_becomes_one_message() -> None:

@@ -2,7 +2,8 @@
 
 from openmem_addon.core import anthropic
 from openmem_addon.core.model import Item, mark
-from openmem_addon.core.view import KEPT_VIEWS, Rendering, Thread, View
+from openmem_addon.core.rendering import Rendering
+from openmem_addon.core.view import KEPT_VIEWS, Thread, View
 
 from tests.conversations import assistant, body, chat, encode, system, user
 
