@@ -21,6 +21,7 @@ NOT_USED_YET = {
     "embedding_max_chars",
     "recall",
     "recall_max_chars",
+    "bank",
 }
 """Settings that are read and lead to nothing: documenting them would promise something."""
 

@@ -26,7 +26,7 @@ from .core.usage import Tap
 from .failopen import failure, to_stderr
 from .healing import HEALABLE, please_retry, retries
 from .resend import resend
-from .session import Inbound, Sessions
+from .session import BYPASS_HEADER, Inbound, Sessions
 
 HEALTH_HOST = "openmem.local"
 """A host that is none: a request for it through a regular proxy asks the proxy itself."""
@@ -122,6 +122,7 @@ class OpenMem:
         if body is None:
             return  # larger than mitmproxy buffers: it is already on its way
         headers = {name.lower(): value for name, value in flow.request.headers.items()}
+        flow.request.headers.pop(BYPASS_HEADER, None)
         inbound = Inbound(route, headers, body)
         outcome = await self._sessions.handle(inbound)
         self._flights[flow.id] = _Flight(inbound, outcome.ticket)

@@ -22,7 +22,7 @@ from openmem_store.settings import Settings
 from openmem_store.writer import WriterBusy
 
 from .booking import Booking, Ticket
-from .core import identify, rewrite, texts
+from .core import identify, rewrite, texts, trim
 from .core.adapter import Route
 from .core.identify import Identity
 from .core.model import Conversation
@@ -30,8 +30,12 @@ from .core.rewrite import Policy, Rewrite
 from .core.view import Sample, Tail, Thread
 from .failopen import Log, failure
 from .healing import Healing
+from .notices import Trimmed, Untrimmed
 from .recent import Former, Recent
 from .storage import Session, Storage
+
+BYPASS_HEADER = "x-openmem-bypass"
+"""With `1`, a client asks for one request what `off` asks for all; it goes no further than the proxy."""
 
 PATIENCE_S = 10.0
 """Longest a request waits for a new view, and again for the committed one; a locked database gives up after 1 s."""
@@ -68,6 +72,8 @@ class _Read(msgspec.Struct, frozen=True):
     """What its conversation is looked up by among the recent ones."""
     known_rows: tuple[Row, ...]
     """Rows of the request it was read with."""
+    held: bool = False
+    """A person wants nothing new cut, compressed or instructed; what the view holds already is rendered."""
 
 
 class Sessions:
@@ -132,6 +138,11 @@ class Sessions:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._storage.prepare(session)
+                    switch = await self._storage.switch(session)
+                    if switch == "raw":
+                        return Outcome(read.inbound.body, None)
+                    if switch == "off" or read.inbound.headers.get(BYPASS_HEADER) == "1":
+                        read = msgspec.structs.replace(read, held=True)
                     if read.conversation.previous is not None:
                         return await self._continued(session, read, read.conversation.previous)
                     if read.identity.kind in _PASSIVE:
@@ -154,7 +165,7 @@ class Sessions:
         new = thread is None
         if thread is None:
             thread = await self._inherited(session, conversation, key)
-        policy = self._policy(session, conversation, may_change=may_change)
+        policy = self._policy(session, read, may_change=may_change)
         forced = policy.may_change and await self._forced(session, identity, conversation)
         policy = msgspec.structs.replace(policy, force=forced)
         sample = state.sample(key, conversation.model)
@@ -177,6 +188,8 @@ class Sessions:
             self._storage.follow(session, result, following, replaced=replaced)
         if forced:
             self._storage.consume_force(session)
+        if session.owner:
+            self._leave_notices(session, conversation, result)
         if result.view.active and policy.require_tools and not conversation.offers_tools():
             self._storage.tell(session, f"a request no longer offers {texts.TOOL_NAME}: its thread's view stays")
         ticket = Ticket(
@@ -205,7 +218,7 @@ class Sessions:
         if tail is None or thread is None:
             self._storage.tell(session, "a request continues a response we did not see: it passes, and is not stored")
             return Outcome(inbound.body, None)
-        policy = self._policy(session, conversation, may_change=False)
+        policy = self._policy(session, read, may_change=False)
         result, body = await self._work(_continue, inbound.route, conversation, thread, tail, policy)
         if self._settings.proxy_enabled:
             self._storage.follow(session, result, thread)
@@ -232,7 +245,7 @@ class Sessions:
         thread = state.threads[key] if key else None
         body, view, trimmed, beta = inbound.body, None, 0, None
         if thread is not None and thread.changed():
-            policy = self._policy(session, conversation, may_change=False)
+            policy = self._policy(session, read, may_change=False)
             result, body = await self._work(_rewrite, read, thread, policy, None)
             view, trimmed = result.view, result.trimmed
             beta = inbound.route.valve if result.rendering.valve else None
@@ -256,11 +269,11 @@ class Sessions:
         )
         return Outcome(body, ticket, beta)
 
-    def _policy(self, session: Session, conversation: Conversation, *, may_change: bool) -> Policy:
+    def _policy(self, session: Session, read: _Read, *, may_change: bool) -> Policy:
         """Return what may happen to a request; whether a person asked for a trim is the caller's to find out."""
         settings = self._settings
-        on = settings.proxy_enabled and settings.mode == "trim" and session.owner
-        threshold = settings.threshold(conversation.model)
+        on = settings.proxy_enabled and settings.mode == "trim" and session.owner and not read.held
+        threshold = settings.threshold(read.conversation.model)
         return Policy(
             sid=session.sid,
             may_change=may_change and on,
@@ -297,6 +310,16 @@ class Sessions:
         by_name = {f"{sid} {other}": thread for sid, other, thread in others}
         found = await self._work(rewrite.inherited, conversation, root, list(by_name.items()))
         return by_name[found] if found is not None else None
+
+    def _leave_notices(self, session: Session, conversation: Conversation, result: Rewrite) -> None:
+        """Leave word of a trim, and once of a session that would need one and cannot have it."""
+        if result.trim is not None:
+            moved = result.trim.tokens_before - result.trim.tokens_after
+            kept = len(conversation.items) - trim.missing(result.view)
+            self._storage.leave(session, Trimmed(moved=moved, kept=kept))
+        elif result.untrimmed and not session.state.told_untrimmed:
+            session.state.told_untrimmed = True
+            self._storage.leave(session, Untrimmed(untrimmed=result.untrimmed))
 
     def _replaced_by(self, session: Session, identity: Identity, key: str) -> str | None:
         """Return the root of the thread whose client compacted it into this new one."""

@@ -16,10 +16,12 @@ from openmem_store.queue import QueueFull, WriteQueue
 from openmem_store.rows import Row
 from openmem_store.writer import SessionWriter, WriterBusy
 
-from . import trimstate
+from . import notices, switch, trimstate
 from .core.rewrite import Rewrite
 from .core.view import Thread
 from .failopen import Log, failure
+from .notices import Notice
+from .switch import Switch
 from .trimstate import Elsewhere, TrimState
 
 
@@ -99,6 +101,14 @@ class Storage:
     def consume_force(self, session: Session) -> None:
         """Take the flag away: its trim was planned."""
         self._watch(session, "flag", self._disk.submit(self._layout.force(session.sid).unlink, missing_ok=True))
+
+    async def switch(self, session: Session) -> Switch:
+        """Return what a person switched off, for this session or for all."""
+        return await self._on_disk(switch.read, self._layout, session.sid)
+
+    def leave(self, session: Session, notice: Notice) -> None:
+        """Leave something for the agent's prompt hook to say."""
+        self._watch(session, "notice", self._disk.submit(notices.leave, self._layout, session.sid, notice))
 
     async def changed_elsewhere(self, session: Session) -> list[tuple[str, str, Thread]]:
         """Return session id, key and thread of every changed thread of the other sessions."""

@@ -30,6 +30,8 @@ class TrimState(msgspec.Struct):
     """Key of the thread each lane used last."""
     tails: dict[str, Tail] = {}
     """By response id, of the responses that the provider keeps."""
+    told_untrimmed: bool = False
+    """A person was told that this session outgrew its threshold and that its agent cannot look."""
 
     def publish(self, key: str, thread: Thread) -> None:
         """Make a thread's new state the one in force."""

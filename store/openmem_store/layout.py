@@ -5,7 +5,7 @@ import re
 import secrets
 from pathlib import Path
 
-SUFFIXES = (".db", ".db-wal", ".db-shm", ".json", ".trim.json", ".force", ".log.jsonl")
+SUFFIXES = (".db", ".db-wal", ".db-shm", ".json", ".trim.json", ".force", ".off", ".notice", ".log.jsonl")
 """Every suffix a session's files may have; retention groups by them."""
 
 _ASIDE = re.compile(r"\.corrupt-[0-9]+(-wal|-shm)?\Z")
@@ -38,6 +38,14 @@ class Layout:
 
     def force(self, sid: str) -> Path:
         return self.sessions / f"{sid}.force"
+
+    def off(self, sid: str | None) -> Path:
+        """Name the switch of one session, or of all."""
+        return self.root / ".off" if sid is None else self.sessions / f"{sid}.off"
+
+    def notice(self, sid: str) -> Path:
+        """Name what the proxy leaves for the prompt hook to say; JSON, one object a line."""
+        return self.sessions / f"{sid}.notice"
 
     def registration(self, sid: str) -> Path:
         return self.sessions / f"{sid}.json"

@@ -62,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     recall: bool = True
     recall_max_chars: int = 12_000
     """Code points of the whole recalled block, frame included."""
+    bank: str = ""
+    """Memory bank that the hooks register new sessions with; empty for none."""
     models: dict[str, int] = {}
     """Trim thresholds by model name or glob."""
 
@@ -131,6 +133,7 @@ SOURCES = (
     Source("embedding_max_chars", "CONTEXT_EMBEDDING_MAX_CHARS", _STORE, whole(1, 1_000_000)),
     Source("recall", "CONTEXT_COMPACTION_RECALL", _COMPACTION, flag),
     Source("recall_max_chars", "CONTEXT_COMPACTION_MAX_CHARS", _COMPACTION, whole(0, 1_000_000), "max_chars"),
+    Source("bank", "CONTEXT_COMPACTION_BANK", _COMPACTION, text),
 )
 """Every setting but the state directory, the file's own place and the thresholds per model."""
 

@@ -445,3 +445,9 @@ async def test_a_session_in_two_requests_extends_its_prompt(ours: Proxy) -> None
     assert second["messages"][: len(first["messages"])] == first["messages"]
     assert second["system"] == first["system"]
     await ours.settle()
+
+
+async def test_the_header_that_bypasses_goes_no_further(ours: Proxy) -> None:
+    flow = await ours.request(ours.flow(headers={"x-openmem-bypass": "1"}))
+    assert "x-openmem-bypass" not in flow.request.headers
+    assert flow.request.content == ASKED

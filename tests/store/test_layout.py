@@ -83,3 +83,9 @@ def test_what_a_crashed_replace_leaves_is_recognised(tmp_path: Path, monkeypatch
     (left,) = [entry.name for entry in tmp_path.iterdir()]
     assert is_scratch(left)
     assert not any(map(is_scratch, ("s.trim.json", ".ttl-stamp", ".writers.lock", ".hidden")))
+
+
+def test_the_paths_that_are_ours_alone_go_with_their_session(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    assert (layout.off(None), layout.off("s")) == (tmp_path / ".off", tmp_path / "sessions" / "s.off")
+    assert [session_of(path.name) for path in (layout.off("s"), layout.notice("s"))] == ["s", "s"]

@@ -28,6 +28,7 @@ DEFAULTS = {
     "embedding_max_chars": 4_000,
     "recall": True,
     "recall_max_chars": 12_000,
+    "bank": "",
     "models": {},
 }
 
@@ -51,6 +52,7 @@ OTHERS: dict[str, tuple[str, str, object]] = {
     "embedding_max_chars": ("100", "100", 100),
     "recall": ("0", "false", False),
     "recall_max_chars": ("0", "0", 0),
+    "bank": ("team", '"team"', "team"),
 }
 """By field: text of a variable, TOML of the file, and the value both mean."""
 
@@ -113,6 +115,7 @@ def test_the_contracts_names_are_the_sources() -> None:
         "CONTEXT_EMBEDDING_MAX_CHARS": ("context_store", "embedding_max_chars"),
         "CONTEXT_COMPACTION_RECALL": ("compaction", "recall"),
         "CONTEXT_COMPACTION_MAX_CHARS": ("compaction", "max_chars"),
+        "CONTEXT_COMPACTION_BANK": ("compaction", "bank"),
     }
 
 

@@ -61,6 +61,8 @@ class Rewrite(msgspec.Struct, frozen=True):
     chars: int
     """Code points forwarded."""
     media: int
+    untrimmed: int = 0
+    """Estimated tokens of a request that was due for a trim and whose agent cannot look; else 0."""
 
     @property
     def depends_on_store(self) -> bool:
@@ -114,13 +116,9 @@ def decide(
         return tokens.estimate(*weight(conversation, view, policy.chars_per_token), sample, policy.chars_per_token)
 
     before = measure(shown)
-    cut = None
-    if (
-        policy.may_change
-        and (standing.active or can_look)
-        and _due(before, standing, policy, force=policy.force or known.force)
-    ):
-        cut = _cut(conversation, shown, policy, measure)
+    due = policy.may_change and _due(before, standing, policy, force=policy.force or known.force)
+    may_look = standing.active or can_look
+    cut = _cut(conversation, shown, policy, measure) if due and may_look else None
     view = shown
     trimmed = None
     if cut is not None:
@@ -147,6 +145,7 @@ def decide(
         trim=trimmed,
         chars=chars,
         media=media,
+        untrimmed=0 if may_look or not due else before,
     )
 
 
