@@ -4,6 +4,7 @@ https://platform.openai.com/docs/api-reference/responses
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,7 @@ from openmem_store.rows import Draft, Role
 from . import compress, media, source, texts
 from .calls import Calls
 from .described import attached, data_url, described, without_mark
-from .identify import is_wrapper, offers_search
+from .identify import is_task, is_wrapper, offers_search
 from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
 from .naming import Named
 from .prefix import take_apart
@@ -139,8 +140,11 @@ OUTPUTS = {
 _IMAGES = ("input_image", "computer_screenshot")
 _MEDIA = (*_IMAGES, "input_file")
 
-PINNED = {"additional_tools", "compaction", "compaction_summary", "mcp_list_tools"}
-"""Items that stay in every view: tools the model has, and history that only the provider can read."""
+PINNED = {"additional_tools", "compaction", "compaction_summary", "configuration_update", "mcp_list_tools"}
+"""Items that stay in every view: tools and settings the model has, and history that only the provider can read."""
+
+SPOKEN = ("message", "agent_message")
+"""Items with content of their own; the second is what one agent of Codex says to another, partly encrypted."""
 
 _PINNING = "litellm_enc:"
 """Opens an encrypted content that LiteLLM sends back to the deployment it came from."""
@@ -296,7 +300,7 @@ class _Reader:
         if item.type == "reasoning":
             text = "\n".join(text for _, text in _parts(item.summary) or _parts(item.content))
             return ([Draft("assistant", "thinking", None, text)] if text.strip() else []), (), (), ()
-        if item.type == "message":
+        if item.type in SPOKEN:
             side: Role = "assistant" if item.role == "assistant" else "user"
             said = [text for _, text in _parts(item.content)]
             return [Draft(side, "text", None, text) for text in said if text or side == "user"], (), (), ()
@@ -332,6 +336,8 @@ def _kind(item: _Item, parts: Sequence[tuple[_Part, str]]) -> ItemKind:
         return "results"
     if item.type in CALLS or item.type == "reasoning" or (item.type == "message" and item.role == "assistant"):
         return "assistant"
+    if item.type == "agent_message":
+        return "turn" if parts and is_task(parts[0][1]) else "other"
     if item.type != "message" or bytes(item.content)[:1] not in (b'"', b"["):
         return "other"
     wrapped = bool(parts) and all(part.type in ("text", "input_text") and is_wrapper(text) for part, text in parts)
@@ -420,8 +426,8 @@ def render(conversation: Conversation, rendering: Rendering) -> bytes:
     body, places = conversation.body, conversation.places
     values: dict[Span, bytes] = {}
     if rendering.changes_items(len(conversation.items)):
-        written = [_message(conversation.items[index], index, rendering) for index in rendering.kept]
-        values[places["input"]] = source.array(written)
+        written = (_written(conversation.items[index], index, rendering) for index in rendering.kept)
+        values[places["input"]] = source.array(list(chain.from_iterable(written)))
     if not rendering.instruct or conversation.instructed:
         return source.replaced(body, values) if values else body
     if "instructions" not in places:
@@ -435,15 +441,21 @@ def render(conversation: Conversation, rendering: Rendering) -> bytes:
     return source.replaced(body, values)
 
 
-def _message(item: Item, index: int, rendering: Rendering) -> bytes:
+def _written(item: Item, index: int, rendering: Rendering) -> tuple[bytes, ...]:
+    """Return what stands for an item: itself, and before another agent's message the note as one of its own.
+
+    A message between agents has an author, and parts that only the provider can read: nothing is put into it.
+    """
     text = item.source
     if text.startswith(b'"'):  # the whole input is one string
         text = b'{"type":"message","role":"user","content":' + text + b"}"
     if index in rendering.compressed:
         text = _replaced(text, "output", rendering.compressed[index][0])
-    if index == rendering.noted and rendering.note:
-        text = _noted(text, rendering.note)
-    return text
+    if index != rendering.noted or not rendering.note:
+        return (text,)
+    if _ITEM.decode(source.readable(text)).type == "agent_message":
+        return (b'{"type":"message","role":"user","content":[' + _part(rendering.note) + b"]}", text)
+    return (_noted(text, rendering.note),)
 
 
 def _replaced(item: bytes, key: str, form: str) -> bytes:
@@ -463,8 +475,11 @@ def _noted(item: bytes, note: str) -> bytes:
     parts = [b'{"type":"input_text","text":' + item[start:stop] + b"}"]
     if readable[start:stop].startswith(b"["):
         parts = [item[start + a : start + b] for a, b in source.elements(readable[start:stop])]
-    first = msgspec.json.encode({"type": "input_text", "text": note})
-    return source.replaced(item, {(start, stop): source.array([first, *parts])})
+    return source.replaced(item, {(start, stop): source.array([_part(note), *parts])})
+
+
+def _part(text: str) -> bytes:
+    return msgspec.json.encode({"type": "input_text", "text": text})
 
 
 # --- usage ------------------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def test_an_item_is_to_the_planner_what_its_type_says(source: str, kind: str) ->
             TASK,
             [
                 ("user", "text", None, "Message Type: NEW_TASK\nPayload:\n"),
-                ("user", "text", None, "[encrypted_content  61 bytes sha256:0000000000000000]"),
+                ("user", "text", None, "[encrypted_content 56 bytes sha256:b397321e5d94202e]"),
             ],
         ),
         ('{"type":"configuration_update","reasoning":{"effort":"low"}}', []),

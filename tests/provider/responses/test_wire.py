@@ -45,6 +45,7 @@ def test_a_string_is_one_part_in_the_form_of_its_side():
         ({"type": "additional_tools", "role": "developer", "tools": []}, False),
         ({"type": "mcp_approval_response"}, False),
         ({"type": "compaction_trigger"}, False),
+        ({"type": "agent_message"}, False),
     ],
 )
 def test_which_items_the_model_makes(item, made):
@@ -75,3 +76,9 @@ def test_the_items_of_one_answer_are_one_thing_said():
         Said("user", "all that was"),
         Said("model", calls=("call_2",)),
     ]
+
+
+def test_what_another_agent_says_is_heard_with_its_secret_part():
+    said = [{"type": "input_text", "text": "a task"}, {"type": "encrypted_content", "encrypted_content": "SCENARIO:a"}]
+    history = [{"type": "agent_message", "content": said}, assistant()]
+    assert list(wire.said(history, {})) == [Said("user", "a task\nSCENARIO:a"), Said("model")]
