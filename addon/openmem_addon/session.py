@@ -171,21 +171,22 @@ class Sessions:
         sample = state.sample(key, conversation.model)
         result, body = await self._work(_rewrite, read, thread, policy, sample)
         following = result.thread
+        replaced = self._replaced_by(session, identity, key)
         if new:
-            following = msgspec.structs.replace(
-                following, owned=await self._storage.stored_elsewhere(session, result.rows)
-            )
+            owned = await self._owned(session, result, replaced, root)
+            following = msgspec.structs.replace(following, owned=owned)
+        if replaced is not None and self._settings.proxy_enabled:
+            self._storage.retire(session, replaced.rpartition("/")[2])
         if result.depends_on_store:
             await self._storage.commit(session, result, following)
         before = thread.sent if thread else None
-        replaced = self._replaced_by(session, identity, key)
         settled = result.settled or new
         await self._storage.save(session, key, following, must=settled and result.view.changed(), wait=may_change)
         # From here on nothing waits: the body and its state become true together.
         self._recent.keep(read.name, Former(conversation, result.rows))
-        session.compacting.discard(identity.lane)
+        session.compacting -= {identity.lane, *identity.former}
         if self._settings.proxy_enabled:
-            self._storage.follow(session, result, following, replaced=replaced)
+            self._storage.follow(session, result, following)
         if forced:
             self._storage.consume_force(session)
         if session.owner:
@@ -288,7 +289,7 @@ class Sessions:
 
     async def _forced(self, session: Session, identity: Identity, conversation: Conversation) -> bool:
         """Return whether a person asked for a trim now, and this is a main request that can act on it."""
-        acts = identity.kind == "main" and identity.lane == identify.MAIN_LANE and conversation.offers_tools()
+        acts = identity.kind == "main" and identity.agent is None and conversation.offers_tools()
         return acts and await self._storage.forced(session)
 
     async def _inherited(self, session: Session, conversation: Conversation, key: str) -> Thread | None:
@@ -321,11 +322,23 @@ class Sessions:
             session.state.told_untrimmed = True
             self._storage.leave(session, Untrimmed(untrimmed=result.untrimmed))
 
+    async def _owned(self, session: Session, result: Rewrite, replaced: str | None, root: str) -> int:
+        """Return from which of its rows on a new thread says whether they are in context.
+
+        After a compaction the client may begin with the same user turns: they go over to the new thread.
+        """
+        former = session.state.threads.get(replaced or "")
+        if former is not None and replaced is not None and replaced.endswith(f"/{root}"):
+            return former.owned
+        return await self._storage.stored_elsewhere(session, result.rows)
+
     def _replaced_by(self, session: Session, identity: Identity, key: str) -> str | None:
-        """Return the root of the thread whose client compacted it into this new one."""
+        """Return the key of the thread whose client compacted it into this new one."""
+        latest = session.state.latest
+        if identity.lane not in latest:
+            return next((latest[lane] for lane in identity.former if lane in latest), None)
         compacted = identity.compacted or identity.lane in session.compacting
-        last = session.state.latest.get(identity.lane)
-        return last.partition("/")[2] if compacted and last is not None and last != key else None
+        return latest[identity.lane] if compacted and latest[identity.lane] != key else None
 
     # --- plumbing ---------------------------------------------------------------------------------------------------
 

@@ -150,18 +150,21 @@ class Storage:
             state.restore(key, previous, latest)
             raise
 
-    def follow(self, session: Session, result: Rewrite, thread: Thread, *, replaced: str | None = None) -> None:
-        """Hand what is not yet stored of a request to the write-behind queue.
+    def retire(self, session: Session, thread: str) -> None:
+        """Take a thread that its client compacted out of context; `thread` is its first row.
 
-        `replaced` is the root of a thread that its client compacted into this one.
+        Before the rows of the thread it became are stored: the two may have their first rows in common.
         """
+        if session.owner:
+            retired = self._queue.call(session.sid, partial(_retire, thread=thread, at=self._at()))
+            self._watch(session, "rows", retired)
+
+    def follow(self, session: Session, result: Rewrite, thread: Thread) -> None:
+        """Hand what is not yet stored of a request to the write-behind queue."""
         if not session.owner:
             return
         if not result.depends_on_store:
             self._watch(session, "rows", self._sync(session, result, thread))
-        if replaced is not None:
-            retired = self._queue.call(session.sid, partial(_retire, thread=replaced, at=self._at()))
-            self._watch(session, "rows", retired)
         if result.trim is not None:
             self.record(session, result.trim)
 

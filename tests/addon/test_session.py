@@ -799,6 +799,44 @@ async def test_a_compaction_whose_first_try_fails_still_takes_the_old_thread_out
     assert [row[2] for row in house.rows()][:3] == [0, 0, 0]
 
 
+WINDOW = {"x-codex-window-id": "t:1"}
+
+
+async def test_a_later_window_takes_the_turns_it_begins_with_over_from_the_one_before(house: House) -> None:
+    """Codex keeps what the user said and puts the rest into an item that only the provider can read."""
+    await house.ask(SHORT, headers={"x-codex-window-id": "t:0"})
+    kept = SHORT["messages"][0]
+    for later in (body(kept), body(kept, assistant("on it"), user("go on"))):
+        await house.ask(later, headers=WINDOW)
+    await house.settle()
+    assert [flag for _, _, flag in house.rows()] == [1, 0, 0, 1, 1]
+    assert len(house.state().threads) == 2
+
+
+async def test_a_window_that_follows_one_we_did_not_see_takes_over_from_the_last_we_saw(house: House) -> None:
+    await house.ask(SHORT, headers={"x-codex-window-id": "t:0"})
+    await house.ask(body(user("another beginning")), headers={"x-codex-window-id": "t:3"})
+    await house.settle()
+    assert [flag for _, _, flag in house.rows()] == [0, 0, 0, 1]
+
+
+async def test_a_window_of_one_agent_takes_nothing_from_another(house: House) -> None:
+    await house.ask(SHORT, headers={"session-id": "t", "thread-id": "t", "x-codex-window-id": "t:0"})
+    await house.ask(
+        body(user("another task")), headers={"session-id": "t", "thread-id": "u", "x-codex-window-id": "u:1"}
+    )
+    await house.settle()
+    assert {flag for _, _, flag in house.rows()} == {1}
+
+
+async def test_a_person_can_ask_for_a_trim_in_a_later_window_too(house: House) -> None:
+    await house.ask(grown(1), headers=WINDOW)
+    house.layout.force(SID).touch()
+    assert pointers(await house.ask(grown(6), headers=WINDOW)) == 1
+    await house.settle()
+    assert not house.layout.force(SID).exists()
+
+
 # --- at once -----------------------------------------------------------------------------------------------
 
 

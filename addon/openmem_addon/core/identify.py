@@ -134,7 +134,7 @@ class Identity(msgspec.Struct, frozen=True):
         return f"{name}.{window}" if window else name
 
 
-MOST_WINDOWS = 10_000
+MOST_WINDOWS = 1_000
 """More compactions than a session can have: a higher number is none of Codex's."""
 
 
