@@ -63,7 +63,7 @@ NO_ECHOES = Echoes(frozenset(), {})
 
 def own_tool(name: str | None) -> bool:
     """Tell whether a tool name, whatever prefix its client puts before it, is one of the search tools."""
-    return name is not None and _LAST_PART.split(name)[-1].startswith(OWN_TOOL)
+    return name is not None and OWN_TOOL in name and _LAST_PART.split(name)[-1].startswith(OWN_TOOL)
 
 
 def prepare(connection: apsw.Connection, *, source: str = "main") -> Echoes:

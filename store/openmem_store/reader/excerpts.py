@@ -1,7 +1,7 @@
 """Own what of a row an answer shows: whole when short, else the last lines that match, centred on the match."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from openmem_store.reader.words import Word
 
@@ -52,34 +52,92 @@ def around(line: str, start: int, end: int, size: int) -> str:
 def matcher(words: Iterable[Word]) -> Callable[[str, Collection[int]], list[Span]]:
     """Return a function that finds the lines of a text that hold the most of the words.
 
-    It reads tokens as the index does, but for diacritics: where it finds nothing, show the head.
+    It reads tokens as the index does, but for diacritics: where it finds nothing, show the head. Only the
+    last `MOST_LINES` are centred on what they hold; the others are there to be counted.
     """
-    alternatives = [_expression(word) for word in words]
-    if not alternatives:
-        return lambda text, skipped: []
-    expression = re.compile("|".join(f"({each})" for each in alternatives), re.IGNORECASE)
+    finders = [_finder(word) for word in words]
 
     def spans(text: str, skipped: Collection[int]) -> list[Span]:
-        found: list[tuple[int, Span]] = []
-        start = text.rfind("\n", 0, max(0, len(text) - MOST_READ)) + 1
-        for number, line in enumerate(text[start:].split("\n"), text.count("\n", 0, start) + 1):
-            if number in skipped or not (matches := list(expression.finditer(line))):
-                continue
-            distinct = len({match.lastindex for match in matches})
-            start, end = _densest([match.span() for match in matches])
-            found.append((distinct, (number, start, end)))
-        most = max((distinct for distinct, _ in found), default=0)
-        return [span for distinct, span in found if distinct == most]
+        folded = text.lower()
+        if len(folded) != len(text):  # a few letters fold to two: their places would not be those of the text
+            folded = text
+        start = folded.rfind("\n", 0, max(0, len(folded) - MOST_READ)) + 1
+        held: dict[int, list[tuple[int, int]]] = {}
+        for find in finders:
+            for line, span in find(folded, start):
+                held.setdefault(line, []).append(span)
+        numbers = _numbered(folded, sorted(held))
+        kept = {number: line for line, number in numbers.items() if number not in skipped}
+        most = max((len(held[line]) for line in kept.values()), default=0)
+        chosen = [(number, line) for number, line in kept.items() if len(held[line]) == most]
+        counted = [(number, 0, 0) for number, _ in chosen[:-MOST_LINES]]
+        return counted + [(number, *_centre(folded, line, finders)) for number, line in chosen[-MOST_LINES:]]
 
     return spans
 
 
-def _expression(word: Word) -> str:
-    if not word.tokens:
-        return re.escape(word.text)
-    # Tokens may be parted by anything that is no token; a part of a longer word also serves to centre on.
-    pieces = [re.escape(piece) for piece in re.split(r"[\W_]+", word.text) if piece]
-    return r"[\W_]+".join(pieces) if pieces else re.escape(word.text)
+_Finder = Callable[[str, int], Iterator[tuple[int, tuple[int, int]]]]
+"""From a folded text and where to begin, to each line that holds a word: where it starts, and the word in it."""
+
+
+def _finder(word: Word) -> _Finder:
+    """Return what finds the lines with a word. A call of `find` for each line is all that most words need."""
+    expression = _expression(word)
+
+    def by_pieces(text: str, start: int) -> Iterator[tuple[int, tuple[int, int]]]:
+        while (match := expression.search(text, start)) is not None:
+            line = text.rfind("\n", 0, match.start()) + 1
+            yield line, match.span()
+            start = _after(text, max(match.start(), match.end() - 1))
+
+    def as_one(text: str, start: int) -> Iterator[tuple[int, tuple[int, int]]]:
+        while (place := text.find(piece, start)) >= 0:
+            yield text.rfind("\n", 0, place) + 1, (place, place + len(piece))
+            start = _after(text, place)
+
+    pieces = _pieces(word)
+    piece = pieces[0]
+    return as_one if len(pieces) == 1 else by_pieces
+
+
+def _after(text: str, place: int) -> int:
+    """Return where the next line begins; behind the text after the last."""
+    end = text.find("\n", place)
+    return len(text) + 1 if end < 0 else end + 1
+
+
+def _numbered(text: str, starts: Iterable[int]) -> dict[int, int]:
+    """Return the number of each line that starts at one of these ascending places."""
+    numbers: dict[int, int] = {}
+    number, place = 1, 0
+    for start in starts:
+        number += text.count("\n", place, start)
+        numbers[start] = number
+        place = start
+    return numbers
+
+
+def _centre(text: str, line: int, finders: Iterable[_Finder]) -> tuple[int, int]:
+    """Return the densest stretch of one line, counted from where it starts."""
+    end = _after(text, line) - 1
+    here = text[line:end]
+    matches: list[tuple[int, int]] = []
+    for find in finders:
+        start = 0
+        while (found := next(find(here, start), None)) is not None:
+            matches.append(found[1])
+            start = max(found[1][1], start + 1)
+    return _densest(sorted(matches))
+
+
+def _pieces(word: Word) -> list[str]:
+    """Return the parts of a word between which anything may stand that is no token."""
+    text = word.text.lower()
+    return [piece for piece in re.split(r"[\W_]+", text) if piece] or [text] if word.tokens else [text]
+
+
+def _expression(word: Word) -> re.Pattern[str]:
+    return re.compile(r"[\W_]+".join(map(re.escape, _pieces(word))))
 
 
 def _densest(spans: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -5,7 +5,8 @@ whose evidence is among the first eight rows, 0.71 against 0.48 for `contract` a
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from heapq import nsmallest
 from typing import cast
 
 import apsw
@@ -38,22 +39,24 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The rows to show, best first."""
+    """The leading rows, best first."""
 
     places: list[Place]
     related: dict[str, tuple[str, ...]] = {}
     """Terms that stood for a word of the query beside the word itself."""
 
 
-def contract(connection: apsw.Connection, found: Sequence[Found], matched: dict[int, int], rows: Rows) -> Order:
+def contract(
+    connection: apsw.Connection, found: Sequence[Found], matched: dict[int, int], rows: Rows, limit: int
+) -> Order:
     """Order by how many distinct words a row holds, then by BM25."""
     phrases = [each.word.phrase for each in found if each.word.tokens]
     scores = bm25(connection, phrases) if phrases else {}
-    places = [Place((-count, scores.get(seq, 0.0)), -seq, seq) for seq, count in matched.items()]
-    return Order(sorted(places, key=_key))
+    leading = nsmallest(limit, ((-count, scores.get(seq, 0.0), -seq) for seq, count in matched.items()))
+    return Order([Place((count, score), tie, -tie) for count, score, tie in leading])
 
 
-def best(connection: apsw.Connection, found: Sequence[Found], matched: dict[int, int], rows: Rows) -> Order:
+def best(connection: apsw.Connection, found: Sequence[Found], matched: dict[int, int], rows: Rows, limit: int) -> Order:
     """Order by the share of the query's information that a row holds, together with the rows beside it.
 
     A word weighs by how rare it is, and stands for its other endings, for an identifier that it is a
@@ -64,17 +67,15 @@ def best(connection: apsw.Connection, found: Sequence[Found], matched: dict[int,
     weights = [math.log((len(rows) + 1) / (len(group) + 0.5)) for group in groups]
     total = sum(weights) or 1.0
     positions = rows.positions
-    holding = {positions[seq]: seq for seq in rows.allowed(frozenset[int]().union(*groups))}
+    holding = positions.of(rows.allowed(frozenset[int]().union(*groups)))
     scores = dict.fromkeys(holding, 0.0)
     for group, weight in zip(groups, weights, strict=True):
-        for share, reached in _spread({positions[seq] for seq in group}):
+        for share, reached in _spread(positions.of(group).keys()):
+            gain = share * weight / total
             for position in reached & holding.keys():
-                scores[position] += share * weight / total
-    places = [
-        Place((-round(score / NEAR) * NEAR,), -holding[position], holding[position])
-        for position, score in scores.items()
-    ]
-    return Order(sorted(places, key=_key), related)
+                scores[position] += gain
+    leading = nsmallest(limit, ((-round(score / NEAR), -holding[position]) for position, score in scores.items()))
+    return Order([Place((score * NEAR,), tie, -tie) for score, tie in leading], related)
 
 
 def bm25(connection: apsw.Connection, phrases: Sequence[str]) -> dict[int, float]:
@@ -84,10 +85,6 @@ def bm25(connection: apsw.Connection, phrases: Sequence[str]) -> dict[int, float
 
 
 _SCORES = "SELECT rowid, bm25(messages_fts) FROM main.messages_fts WHERE messages_fts MATCH ?"
-
-
-def _key(place: Place) -> tuple[Score, float]:
-    return place.score, place.tie
 
 
 def _groups(
@@ -115,7 +112,7 @@ def _groups(
     return groups, related
 
 
-def _spread(positions: set[int]) -> Iterator[tuple[float, set[int]]]:
+def _spread(positions: Set[int]) -> Iterator[tuple[float, Set[int]]]:
     """Return the rows that hold a word and those beside them, each row once, with what the word counts there."""
     yield 1.0, positions
     reached = positions
@@ -125,6 +122,7 @@ def _spread(positions: set[int]) -> Iterator[tuple[float, set[int]]]:
         reached = reached | beside
 
 
-Ranking = Callable[[apsw.Connection, Sequence[Found], dict[int, int], Rows], Order]
+Ranking = Callable[[apsw.Connection, Sequence[Found], dict[int, int], Rows, int], Order]
+"""From the words found, the distinct words in each row that passes, and how many rows to return."""
 
 RANKINGS: dict[str, Ranking] = {"best": best, "contract": contract}

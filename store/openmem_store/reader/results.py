@@ -9,7 +9,7 @@ import msgspec
 from openmem_store import schema
 from openmem_store.reader import excerpts
 from openmem_store.reader.answers import MOST_WEIGHT, weight
-from openmem_store.reader.scope import Row, Rows
+from openmem_store.reader.scope import Rows
 
 EXCERPT = 1500
 """Characters of one excerpt; less when many rows are shown."""
@@ -95,15 +95,17 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, size: int, context: int) -> Result:
     """Read one row and say what an answer shows of it. `size` bounds the excerpt, in characters."""
     row = rows[hit.seq]
-    text, blob_id, created_at = cast("tuple[str, str | None, str]", connection.execute(_SHOWN, (hit.seq,)).fetchone())
+    thread, in_context, text, blob_id, created_at = cast(
+        "tuple[str, int, str, str | None, str]", connection.execute(_SHOWN, (hit.seq,)).fetchone()
+    )
     excerpt, matching = _excerpt(text, hit, rows.echoes.lines.get(hit.seq, ()), find, size)
     return Result(
         session_id=hit.sid,
         seq=hit.seq,
         role=row.role,
         kind=row.kind,
-        in_context=bool(row.in_context),
-        thread=row.thread[:8],
+        in_context=bool(in_context),
+        thread=thread[:8],
         created_at=created_at,
         excerpt=excerpt,
         name=row.name,
@@ -111,8 +113,8 @@ def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, 
         matching_lines=matching,
         newer_matches=hit.newer_matches,
         blob_ids=(blob_id,) if blob_id else (),
-        before=tuple(reversed(_beside(connection, row, rows, _BEFORE, context))),
-        after=_beside(connection, row, rows, _AFTER, context),
+        before=tuple(reversed(_beside(connection, (thread, row.seq), rows, _BEFORE, context))),
+        after=_beside(connection, (thread, row.seq), rows, _AFTER, context),
     )
 
 
@@ -153,17 +155,19 @@ def unreadable(error: Exception) -> str:
             return f"cannot be read ({type(error).__name__})"
 
 
-_SHOWN = "SELECT text, blob_id, created_at FROM main.messages WHERE seq = ?"
+_SHOWN = "SELECT thread, in_context, text, blob_id, created_at FROM main.messages WHERE seq = ?"
 _BEFORE = "SELECT seq, text FROM main.messages WHERE thread = ? AND seq < ? ORDER BY seq DESC"
 _AFTER = "SELECT seq, text FROM main.messages WHERE thread = ? AND seq > ? ORDER BY seq"
 
 
-def _beside(connection: apsw.Connection, row: Row, rows: Rows, statement: str, count: int) -> tuple[Neighbour, ...]:
+def _beside(
+    connection: apsw.Connection, place: tuple[str, int], rows: Rows, statement: str, count: int
+) -> tuple[Neighbour, ...]:
     """Return the next rows in the thread that are no echo."""
     found: list[Neighbour] = []
     if not count:
         return ()
-    for seq, text in cast("Iterable[tuple[int, str]]", connection.execute(statement, (row.thread, row.seq))):
+    for seq, text in cast("Iterable[tuple[int, str]]", connection.execute(statement, place)):
         beside = rows[seq]
         if not rows.is_echo(beside):
             kept = _without(text, rows.echoes.lines.get(seq, ()))

@@ -1,7 +1,7 @@
 """Own which rows of one session a search may return, and under which heading each is counted."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -27,20 +27,17 @@ class Row(NamedTuple):
     """What is known of a row before its text is read."""
 
     seq: int
-    thread: str
     role: str
     kind: str
     name: str | None
-    in_context: int
 
 
-# `in_context` is read from the record's header, so no statement here touches the pages of a long text.
-_COLUMNS = "seq, thread, role, kind, name, in_context"
-_ROWS = f"SELECT {_COLUMNS} FROM main.messages WHERE seq IN (SELECT value FROM json_each(?))"
-_TEXTS = f"""
-SELECT {_COLUMNS}, text FROM main.messages
-WHERE role IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR in_context = ?2)"""
-_AMONG = " AND seq IN (SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?3)"
+_COLUMNS = "seq, role, kind, name"
+_ONE = f"SELECT {_COLUMNS} FROM main.messages WHERE seq = ?"
+_ROWS = f"SELECT {_COLUMNS} FROM main.messages"
+_TEXTS = f"SELECT {_COLUMNS}, text FROM main.messages"
+_LISTED = " AND seq IN (SELECT value FROM json_each(?))"
+_FOUND = " AND seq IN (SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?)"
 _NEWEST_FIRST = " ORDER BY seq DESC"
 
 
@@ -53,38 +50,47 @@ class Rows:
     def __init__(self, connection: apsw.Connection, scope: Scope) -> None:
         self.echoes = echoes.NO_ECHOES if scope.include_echoes else echoes.content(connection)
         self._connection = connection
-        self._scope = scope
+        self._include_echoes = scope.include_echoes
+        self._passing, self._given = _filters(scope)
         self._known: dict[int, Row] = {}
+        self._asked: set[int] = set()
+        self._allowed: set[int] = set()
+        self._excluded: set[int] = set()
 
     def __getitem__(self, seq: int) -> Row:
-        if seq not in self._known:
-            self._read((seq,))
-        return self._known[seq]
+        row = self._known.get(seq)
+        if row is None:
+            (columns,) = self._connection.execute(_ONE, (seq,))
+            row = self._known[seq] = Row(*columns)
+        return row
 
     def __len__(self) -> int:
         return self._count
 
-    def allowed(self, seqs: Iterable[int]) -> frozenset[int]:
+    def allowed(self, seqs: Collection[int]) -> frozenset[int]:
         """Return those of `seqs` that pass the filters and are no echo."""
-        return frozenset(seq for seq in self._passing(seqs) if not self.is_echo(self._known[seq]))
+        self._read(seqs)
+        return frozenset(self._allowed.intersection(seqs))
 
-    def excluded(self, seqs: Iterable[int]) -> int:
+    def excluded(self, seqs: Collection[int]) -> int:
         """Return how many of `seqs` only their being echoes keeps out."""
-        return sum(1 for seq in self._passing(seqs) if self.is_echo(self._known[seq]))
+        self._read(seqs)
+        return len(self._excluded.intersection(seqs))
 
     def is_echo(self, row: Row) -> bool:
         """Tell whether a row is one of our own answers, or the call for one, and is to be left out."""
-        return not self._scope.include_echoes and (row.seq in self.echoes.rows or echoes.own_tool(row.name))
+        return not self._include_echoes and (row.seq in self.echoes.rows or echoes.own_tool(row.name))
 
     def texts(self, match: str | None = None) -> Iterator[tuple[Row, str]]:
         """Return every row that passes the filters, echoes too, and its text, the newest first.
 
         `match`: only rows that the index finds for this FTS5 query.
         """
-        given = (msgspec.json.encode(self._scope.roles).decode(), self._scope.in_context)
-        statement, bindings = (_TEXTS, given) if match is None else (_TEXTS + _AMONG, (*given, match))
-        found = cast("Iterable[tuple[Any, ...]]", self._connection.execute(statement + _NEWEST_FIRST, bindings))
-        for *columns, text in found:
+        more, given = ("", ()) if match is None else (_FOUND, (match,))
+        statement = _TEXTS + self._passing + more + _NEWEST_FIRST
+        for *columns, text in cast(
+            "Iterable[tuple[Any, ...]]", self._connection.execute(statement, (*self._given, *given))
+        ):
             row = self._known[columns[0]] = Row(*columns)
             yield row, text
 
@@ -96,15 +102,14 @@ class Rows:
         """
         row = self[seq]
         if row.role == "user":
-            return self._turns.heading(row.thread, seq)
+            return self._turns.heading(seq)
         if row.role == "tool":
             return f"tool result {row.name}" if row.name else "tool result"
         return {"tool_use": f"call {row.name}", "thinking": "thinking"}.get(row.kind, row.role)
 
     @cached_property
-    def positions(self) -> dict[int, int]:
-        """Number the rows by thread and order, with gaps between threads that no row reaches across."""
-        return turns.positions(self._connection)
+    def positions(self) -> turns.Positions:
+        return turns.Positions(self._connection)
 
     @cached_property
     def _turns(self) -> turns.Turns:
@@ -114,16 +119,29 @@ class Rows:
     def _count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM main.messages").get)
 
-    def _passing(self, seqs: Iterable[int]) -> list[int]:
-        wanted = list(seqs)
-        self._read(wanted)
-        return [seq for seq in wanted if seq in self._known and _passes(self._known[seq], self._scope)]
-
     def _read(self, seqs: Iterable[int]) -> None:
-        missing = [seq for seq in seqs if seq not in self._known]
-        if missing:
-            found = self._connection.execute(_ROWS, (msgspec.json.encode(missing).decode(),))
-            self._known.update((columns[0], Row(*columns)) for columns in cast("Iterable[Row]", found))
+        """Learn which of `seqs` pass the filters. Most rows of a session may be asked for: no call per row."""
+        missing = set(seqs) - self._asked
+        if not missing:
+            return
+        given = (*self._given, msgspec.json.encode(list(missing)).decode())
+        rows = [Row(*each) for each in self._connection.execute(_ROWS + self._passing + _LISTED, given)]
+        self._known.update((row[0], row) for row in rows)
+        self._asked |= missing
+        passing = {row[0] for row in rows}
+        own = {name for name in {row[3] for row in rows} if echoes.own_tool(name)}
+        if not self._include_echoes and (own or not passing.isdisjoint(self.echoes.rows)):
+            self._excluded |= {row.seq for row in rows if self.is_echo(row)}
+        self._allowed |= passing - self._excluded
+
+
+def _filters(scope: Scope) -> tuple[str, tuple[str | bool, ...]]:
+    """Return the condition of a scope, and what it binds."""
+    roles = f" WHERE role IN ({', '.join('?' * len(scope.roles))})"
+    if scope.in_context is None:
+        return roles, scope.roles
+    # Read from the record's header, so that the pages of a long text are not touched.
+    return roles + " AND in_context = ?", (*scope.roles, scope.in_context)
 
 
 def breakdown(counts: dict[str, int]) -> dict[str, int]:
@@ -132,7 +150,3 @@ def breakdown(counts: dict[str, int]) -> dict[str, int]:
     kept = dict(ordered[:MOST_HEADINGS])
     rest = sum(count for _, count in ordered[MOST_HEADINGS:])
     return {**kept, "other": rest} if rest else kept
-
-
-def _passes(row: Row, scope: Scope) -> bool:
-    return row.role in scope.roles and (scope.in_context is None or bool(row.in_context) == scope.in_context)

@@ -86,7 +86,7 @@ def _one(connection: apsw.Connection, sid: str, query: str, request: Request) ->
     lines = Counter[str]()
     for seq, count in words.line_counts(connection, found, allowed, rows.echoes.lines).items():
         lines[rows.heading(seq)] += count
-    order = ranking.RANKINGS[request.ranking](connection, found, matched, rows)
+    order = ranking.RANKINGS[request.ranking](connection, found, matched, rows, request.limit)
     related = [words.Word(term, (term,)) for terms in order.related.values() for term in terms]
     find = excerpts.matcher([*(each.word for each in found), *related])
     return _Session(connection, rows, rows.excluded(everywhere), lines, order, matched, find)
@@ -113,7 +113,7 @@ def _first(found: dict[str, _Session], limit: int) -> list[Hit]:
         )
         for age, (sid, session) in enumerate(found.items())
         for matched in (session.matched,)
-        for place in session.order.places[:limit]
+        for place in session.order.places
     ]
     return [hit for *_, hit in sorted(ranked, key=lambda each: each[:3])[:limit]]
 

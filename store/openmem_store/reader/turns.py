@@ -31,6 +31,10 @@ _OWN_CALLS = """
 SELECT seq, name FROM main.messages NOT INDEXED
 WHERE thread = ?1 AND kind = 'tool_use'
   AND (name LIKE '%smart\\_compact\\_%' ESCAPE '\\' OR seq IN (SELECT value FROM json_each(?2)))"""
+_THREAD = "SELECT thread FROM main.messages WHERE seq = ?"
+_GAPLESS = """
+SELECT (SELECT max(seq) FROM main.messages) - (SELECT min(seq) FROM main.messages) + 1
+  = (SELECT count(*) FROM main.messages)"""
 _ORDER = "SELECT thread, seq FROM main.messages ORDER BY thread, seq"
 
 _END = 1 << 62
@@ -42,10 +46,12 @@ class Turns:
     def __init__(self, connection: apsw.Connection, found: echoes.Echoes) -> None:
         self._connection = connection
         self._echoes = found.rows
+        self._only = only_thread(connection)
         self._threads: dict[str, tuple[int, frozenset[int]]] = {}
 
-    def heading(self, thread: str, seq: int) -> str:
+    def heading(self, seq: int) -> str:
         """Name the turn of one of the user's rows."""
+        thread = self._only or str(self._connection.execute(_THREAD, (seq,)).get)
         if thread not in self._threads:
             self._threads[thread] = self._first_reply(thread), self._asking(thread)
         replied, asking = self._threads[thread]
@@ -75,13 +81,33 @@ class Turns:
             yield seq
 
 
-def positions(connection: apsw.Connection) -> dict[int, int]:
-    """Number the rows by thread and order, so that rows `REACH` apart or less are of one thread."""
-    found: dict[int, int] = {}
-    position = 0
+class Positions:
+    """Numbers for rows by thread and order: rows `REACH` apart or less are of one thread."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        alone = only_thread(connection) is not None and connection.execute(_GAPLESS).get
+        self._places = None if alone else _numbered(connection)
+
+    def of(self, seqs: Iterable[int]) -> dict[int, int]:
+        """Return `seq` by position."""
+        if self._places is None:  # one thread without gaps is numbered already
+            return {seq: seq for seq in seqs}
+        return {self._places[seq]: seq for seq in seqs}
+
+
+def only_thread(connection: apsw.Connection) -> str | None:
+    """Return the thread of a session that has one only, else None."""
+    first = connection.execute("SELECT min(thread) FROM main.messages").get
+    last = connection.execute("SELECT max(thread) FROM main.messages").get
+    return str(first) if first == last else None
+
+
+def _numbered(connection: apsw.Connection) -> dict[int, int]:
+    places: dict[int, int] = {}
+    place = 0
     before = None
     for thread, seq in cast("Iterable[tuple[str, int]]", connection.execute(_ORDER)):
-        position += 1 if thread == before else 1 + REACH
-        found[seq] = position
+        place += 1 if thread == before else 1 + REACH
+        places[seq] = place
         before = thread
-    return found
+    return places

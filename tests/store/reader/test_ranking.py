@@ -17,7 +17,7 @@ def order(layout: Layout, name: str, query: str, *drafts: Draft) -> ranking.Orde
         for each in found:
             for seq in each.seqs:
                 matched[seq] = matched.get(seq, 0) + 1
-        return ranking.RANKINGS[name](connection, found, matched, rows)
+        return ranking.RANKINGS[name](connection, found, matched, rows, 100)
 
 
 def seqs(found: ranking.Order) -> list[int]:

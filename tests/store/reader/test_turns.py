@@ -13,8 +13,8 @@ def headings(layout: Layout, *drafts: Draft) -> dict[int, str]:
     """Return the heading of every row of the user."""
     with databases.opened(store(layout, "s", *drafts)) as connection:
         found = turns.Turns(connection, echoes.content(connection))
-        rows = connection.execute("SELECT seq, thread FROM messages WHERE role = 'user'").fetchall()
-        return {seq: found.heading(thread, seq) for seq, thread in rows}
+        rows = connection.execute("SELECT seq FROM messages WHERE role = 'user'").fetchall()
+        return {seq: found.heading(seq) for (seq,) in rows}
 
 
 def test_turns_that_led_to_a_search_and_the_newest_are_questions(layout: Layout) -> None:
@@ -68,8 +68,12 @@ def test_rows_of_two_threads_are_never_beside_each_other(layout: Layout) -> None
     store(layout, "s", said("other"), replied("thread"))
     database = store(layout, "s", said("one"), replied("two"), said("three"))
     with databases.opened(database) as connection:
-        placed = turns.positions(connection)
-    assert placed.keys() == {1, 2, 3, 4, 5}
+        placed = {seq: place for place, seq in turns.Positions(connection).of(range(1, 6)).items()}
     for here, there in (({1, 2, 5}, {3, 4}),):
         assert min(abs(placed[a] - placed[b]) for a in here for b in there) > turns.REACH
     assert (placed[2] - placed[1], placed[5] - placed[2], placed[4] - placed[3]) == (1, 1, 1)
+
+
+def test_the_rows_of_a_single_thread_are_numbered_as_they_are(layout: Layout) -> None:
+    with databases.opened(store(layout, "s", said("one"), replied("two"))) as connection:
+        assert turns.Positions(connection).of({2, 1}) == {1: 1, 2: 2}
