@@ -5,9 +5,19 @@ from openmem_store.events import Usage as UsageEvent
 from openmem_store.rows import chain
 
 from .core import tokens
+from .core.rewrite import Policy
 from .core.usage import Usage
 from .core.view import Sample, Sent, Tail, View
 from .storage import Session, Storage
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a request was rendered under, also one that moves no state."""
+
+    key: str
+    """Thread."""
+    view: View
+    policy: Policy
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -26,11 +36,10 @@ class Ticket(msgspec.Struct, frozen=True):
     """What the thread's state said was sent before this request, to return to when it is refused."""
     sent: Sent | None = None
     """What it says since; another request may have been sent meanwhile."""
-    viewed: str | None = None
-    """Thread whose view was rendered, also by a request that moves no state."""
-    view: View | None = None
-    items: int = 0
-    """Wire messages of the request as it came."""
+    shown: Shown | None = None
+    """None for a request that no view was applied to."""
+    billed: bool = True
+    """Its answer reports usage that was paid for; a token count does not."""
     kept: Tail | None = None
     """Where the request's rows end, if the provider keeps its response to be continued."""
 
@@ -63,12 +72,12 @@ class Booking:
                 session.state.calibrate(ticket.key, ticket.model, sample)
         thread = session.state.threads.get(ticket.key or "")
         if ticket.key is not None and thread is not None and thread.tried:
-            session.state.threads[ticket.key] = msgspec.structs.replace(thread, tried=())
+            session.state.threads[ticket.key] = msgspec.structs.replace(thread, tried=(), paused=False)
         if ticket.kept is not None and usage.response_id is not None:
             rows = chain(usage.output, previous=ticket.kept.fingerprint, thread=ticket.root or "")
             last = rows[-1].fingerprint if rows else ticket.kept.fingerprint
             session.state.keep_tail(usage.response_id, Tail(ticket.kept.key, last))
-        if session.owner:
+        if session.owner and ticket.billed:
             marks = ticket.cache_marks
             event = UsageEvent(
                 model=ticket.model,

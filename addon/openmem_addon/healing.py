@@ -6,22 +6,43 @@ and nothing of it is shown to the user.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import msgspec
 from openmem_store.events import Heal
 
-from .booking import Ticket
-from .core.adapter import Route
-from .core.view import Thread
+from .booking import Shown
+from .core import trim
+from .core.model import Conversation
+from .core.view import Thread, View
 from .failopen import Log
-from .storage import Storage
+from .storage import Session, Storage
 
 HEALABLE = (400, 413, 422)
 """Statuses of a refused request; 401, 403, 429 and 5xx are never caused by what we change."""
 
-MOST_READ = 64 << 10
-"""Bytes of an error's body that are looked at."""
+MOST_READ = 1 << 20
+"""Bytes of an error that is looked at; a longer one quotes the request and is no provider's own."""
+
+
+MOST_LONGER = 1.5
+"""Share of what was too long up to which a remedy's estimate may lie: it may err, and does not count our own texts."""
+
+
+class Form(msgspec.Struct, frozen=True):
+    """A request as it leaves."""
+
+    body: bytes
+    tokens: int
+    """Estimate."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A refused request, and the thread and view it was rendered under."""
+
+    thread: Thread
+    view: View
+    conversation: Conversation
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -29,66 +50,142 @@ class Pattern(msgspec.Struct, frozen=True):
 
     name: str
     expression: re.Pattern[str]
+    ours: Callable[[Case], bool]
+    """Whether something we changed can have caused it."""
     remedies: tuple[str, ...]
     """In the order they are tried, each once until a request is accepted."""
 
 
-def _pattern(name: str, remedies: tuple[str, ...], *expressions: str) -> Pattern:
-    return Pattern(name, re.compile("|".join(expressions), re.IGNORECASE), remedies)
+def _left(case: Case) -> bool:
+    """Something left the history."""
+    return case.view.cut is not None or case.view.strip > 0
+
+
+def _changed(case: Case) -> bool:
+    """Reasoning is bound to what came before it, and we changed that, or may have in a state that is lost."""
+    return case.thread.changed() or case.thread.forgotten
+
+
+def _parted(case: Case) -> bool:
+    """Something left the history, and every pair was whole before it did."""
+    items = case.conversation.items
+    calls = {call.id for item in items for call in item.calls}
+    answers = {answer for item in items for answer in item.answers}
+    return _left(case) and calls == answers
+
+
+def _pattern(name: str, ours: Callable[[Case], bool], remedies: tuple[str, ...], *expressions: str) -> Pattern:
+    return Pattern(name, re.compile("|".join(expressions), re.IGNORECASE), ours, remedies)
 
 
 PATTERNS = (
-    # platform.claude.com, "Fix: bound to a different conversation"
-    _pattern("binding", ("valve", "strip"), r"bound to a different conversation"),
-    # platform.claude.com, "Extended thinking": unmodified blocks, and first in a running tool loop
+    # platform.claude.com, "Fix a thinking block bound to a different conversation"
+    _pattern("binding", _changed, ("valve", "strip"), r"bound to a different conversation"),
+    # The same page's setting, where a gateway or another model does not know it (BerriAI/litellm pull request 41203)
+    _pattern(
+        "valve",
+        lambda case: case.thread.valve,
+        ("strip",),
+        r"block_binding\S* (?:extra inputs|input should be)",
+        r"unexpected value.{0,20} thinking-binding-controls",
+        r"invalid beta flag",
+    ),
+    # platform.claude.com, "Troubleshooting thinking": blocks go back as they came (anthropics/claude-code issue 63404)
     _pattern(
         "signature",
+        _changed,
         ("strip",),
-        r"invalid `?signature`?",
-        r"thinking.{0,80}cannot be modified",
-        r"expected `?(?:redacted_)?thinking`?",
+        r"invalid (?:signature|data) in (?:redacted_)?thinking",
+        r"thinking blocks in the latest assistant message cannot be modified",
     ),
-    # Tool pairs: Anthropic, Chat Completions, Responses, in this order
+    # platform.claude.com, "Extended thinking": a running tool loop begins with its reasoning; DeepSeek says it likewise
+    _pattern(
+        "missing",
+        _left,
+        ("restore", "withdraw"),
+        r"expected (?:redacted_)?thinking\b",
+        r"thinking in the thinking mode must be passed back",
+    ),
+    # Tool pairs and reasoning pairs: Anthropic, Bedrock, Chat Completions, Mistral, Gemini, Responses, in this order
     _pattern(
         "orphan",
-        ("trim",),
-        r"tool_use.{0,80}without.{0,20}tool_result",
-        r"unexpected `?tool_use_id`?",
-        r"tool_result.{0,80}(?:corresponding|previous).{0,20}tool_use",
-        r"tool_calls.{0,80}must be followed by tool messages",
-        r"messages with role 'tool' must be a response",
-        r"no tool call found for",
-        r"no tool output found for",
-        r"without its required",
+        _parted,
+        ("trim", "withdraw"),
+        r"tool_use ids were found without",
+        r"tool use with id \S+ was found without",
+        r"unexpected tool_use_id found",
+        r"(?:expected|number of) toolresult blocks",
+        r"tool_calls must be followed by tool messages",
+        r"tool_call_ids did not have response messages",
+        r"role tool must be a response",
+        r"not the same number of function calls and responses",
+        r"number of function response parts is equal",
+        r"no tool (?:call|output) found for",
+        r"was provided without its required",
     ),
-    # A prompt over the window: Anthropic, OpenAI, gateways
+    # A prompt over the window: Anthropic, Bedrock, OpenAI, then gateways and local servers
     _pattern(
         "long",
-        ("trim",),
-        r"prompt is too long",
-        r"context_length_exceeded",
-        r"maximum context length",
-        r"exceeds? the context window",
-        r"input is too long",
+        lambda case: True,
+        ("trim", "withdraw"),
+        r"prompt (?:is )?too long",
+        r"request_too_large",
+        r"request (?:size )?exceeds (?:the maximum size|model context window)",
+        r"exceed context limit",
+        r"(?:input|request entity) (?:is )?too (?:long|large)",
+        r"(?:input|prompt|request) token(?:s| count).{0,40}exceed",
+        r"context[_ ](?:length|window)[_ ]exceeded",
+        r"exceeds? (?:the |its )?(?:models |available )?(?:context (?:window|size|length)|limit)",
+        r"maximum (?:context|prompt|allowed input) length",
+        r"(?:longer|greater) than the (?:models )?context length",
+        r"exceeded (?:model token limit|max_prompt_tokens)",
+        r"context window exceeds limit",
+        r"configured context size",
+        r"reduce the length of the (?:messages|prompt|input)",
     ),
 )
 
-RETRYING = ("x-stainless-retry-count",)
-"""Headers of clients whose library retries a 503 by itself."""
+_QUOTES = re.compile(r"[\\`'\"]+")
+"""Around names, and before quotes where a gateway packs one error in another: as many as there are layers."""
+
+_SAYING = ("error", "errors", "upstream_error", "message", "msg", "code", "type", "detail", "reason", "metadata", "raw")
+"""Members in which an error says what is wrong. The others quote the request, which may say anything."""
 
 RETRYING_AGENTS = ("claude-cli", "codex", "opencode")
-"""`user-agent` or `originator` of clients measured to do so."""
+"""`user-agent` or `originator` of clients measured to ask again after a 503, unseen. What a library's
+header counts are the retries it made, not those it is allowed: it may be allowed none."""
 
 MOST_RETRIES = 2
-"""A library that retried so often may give up with the next refusal."""
+"""A client that retried so often may give up with the next refusal."""
 
 
-def diagnose(status: int, body: bytes) -> Pattern | None:
+def diagnose(status: int, refusal: bytes) -> Pattern | None:
     """Return which of our changes may have caused a refusal, None where none can."""
-    if status not in HEALABLE:
+    if status not in HEALABLE or len(refusal) > MOST_READ:
         return None
-    text = body[:MOST_READ].decode(errors="replace")
+    text = _QUOTES.sub("", said(refusal))
     return next((pattern for pattern in PATTERNS if pattern.expression.search(text)), None)
+
+
+def said(refusal: bytes) -> str:
+    """Return what an error says, without what it quotes of the request."""
+    text = refusal.decode(errors="replace")
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return "\n".join(_sentences(value))
+
+
+def _sentences(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _sentences(part)
+    elif isinstance(value, dict):
+        for name in _SAYING:
+            yield from _sentences(value.get(name))
 
 
 def retries(headers: Mapping[str, str]) -> bool:
@@ -97,46 +194,7 @@ def retries(headers: Mapping[str, str]) -> bool:
     if count.isdecimal() and int(count) >= MOST_RETRIES:
         return False
     named = f"{headers.get('user-agent', '')} {headers.get('originator', '')}".lower()
-    return any(name in headers for name in RETRYING) or any(agent in named for agent in RETRYING_AGENTS)
-
-
-class Healing:
-    """Changes the thread a refusal was about; runs on the event loop and waits for nothing."""
-
-    def __init__(self, storage: Storage, log: Log) -> None:
-        self._storage = storage
-        self._log = log
-
-    def treat(self, ticket: Ticket, route: Route, status: int, body: bytes) -> bool:
-        """Return whether the same request will be forwarded in another form when it is sent again."""
-        pattern = diagnose(status, body)
-        session = ticket.session
-        thread = session.state.threads.get(ticket.viewed or "")
-        if pattern is None or ticket.viewed is None or ticket.view is None or thread is None or not session.owner:
-            return False
-        if not thread.changed() and pattern.name != "long":
-            return False
-        for remedy in pattern.remedies:
-            treated = None if remedy in thread.tried else _treated(thread, remedy, ticket, route)
-            if treated is not None:
-                tried = (*thread.tried, remedy)
-                session.state.threads[ticket.viewed] = msgspec.structs.replace(treated, tried=tried)
-                self._storage.write_state(session)
-                self._storage.record(session, Heal(location=remedy, error=pattern.name))
-                self._log(f"openmem-context: session {session.sid}: healed a refusal ({pattern.name}) by {remedy}")
-                return True
-        return False
-
-
-def _treated(thread: Thread, remedy: str, ticket: Ticket, route: Route) -> Thread | None:
-    """Return the thread after a remedy, None where it would change nothing."""
-    if remedy == "valve":
-        return None if thread.valve or route.valve is None else msgspec.structs.replace(thread, valve=True)
-    if remedy == "strip":
-        if ticket.view is None or ticket.view.strip >= ticket.items:
-            return None
-        return thread.stripped(ticket.view, ticket.items)
-    return msgspec.structs.replace(thread, force=True) if ticket.key is not None else None
+    return any(agent in named for agent in RETRYING_AGENTS)
 
 
 def please_retry() -> tuple[int, bytes, dict[str, str]]:
@@ -149,3 +207,103 @@ def please_retry() -> tuple[int, bytes, dict[str, str]]:
         "retry-after": "0",
     }
     return 503, json.dumps(error).encode(), headers
+
+
+# --- remedies ----------------------------------------------------------------------------------------------
+
+
+def _valve(case: Case) -> Thread:
+    """Ask the provider to drop the reasoning it calls bound, in this request and all that follow."""
+    return msgspec.structs.replace(case.thread, valve=True)
+
+
+def _strip(case: Case) -> Thread:
+    """Send none of the reasoning there is: what is not sent needs no valve."""
+    return msgspec.structs.replace(_viewing(case, strip=max(case.view.strip, _reasoned(case))), valve=False)
+
+
+def _restore(case: Case) -> Thread:
+    """Send the reasoning of the running tool loop again."""
+    return _viewing(case, strip=min(case.view.strip, _running(case)))
+
+
+def _trim(case: Case) -> Thread:
+    return msgspec.structs.replace(case.thread, force=True)
+
+
+def _withdraw(case: Case) -> Thread:
+    """Send the client's own history, long results and reasoning aside: what a cut and our texts cost is too much."""
+    base = msgspec.structs.replace(
+        case.thread.base,
+        active=case.view.active,
+        instruct=False,
+        strip=max(case.view.strip, _reasoned(case)),
+        compressed=case.view.compressed,
+    )
+    return msgspec.structs.replace(case.thread, base=base, views=(), force=False, paused=True)
+
+
+def _reasoned(case: Case) -> int:
+    """Return up to where reasoning may leave: under a manual budget, a running tool loop must keep its own."""
+    return _running(case) if case.conversation.manual_reasoning else len(case.conversation.items)
+
+
+def _running(case: Case) -> int:
+    """Return where the newest run of assistant items of a view begins."""
+    items = case.conversation.items
+    return trim.trailing_run(items, [index for index in range(len(items)) if not case.view.drops(index)])
+
+
+def _viewing(case: Case, **changes: object) -> Thread:
+    return case.thread.replacing(case.view, msgspec.structs.replace(case.view, **changes))
+
+
+REMEDIES: dict[str, Callable[[Case], Thread]] = {
+    "valve": _valve,
+    "strip": _strip,
+    "restore": _restore,
+    "trim": _trim,
+    "withdraw": _withdraw,
+}
+
+
+class Healing:
+    """Changes the thread a refusal was about; runs on the event loop, under the session's lock."""
+
+    def __init__(self, storage: Storage, log: Log) -> None:
+        self._storage = storage
+        self._log = log
+
+    async def treat(
+        self,
+        session: Session,
+        shown: Shown,
+        conversation: Conversation,
+        *,
+        status: int,
+        refusal: bytes,
+        sent: Form,
+        form: Callable[[Thread], Awaitable[Form]],
+    ) -> bool:
+        """Change the thread so that the same request leaves in another form; return whether one was found.
+
+        `sent` is what was refused, `form` what would leave under a thread. What changes nothing of
+        it is no remedy, nor what makes a request clearly longer that is too long.
+        """
+        pattern, threads, key = diagnose(status, refusal), session.state.threads, shown.key
+        if pattern is None or key not in threads or not session.owner:
+            return False
+        case = Case(threads[key], shown.view, conversation)
+        untried = [remedy for remedy in pattern.remedies if remedy not in case.thread.tried]
+        for remedy in untried if pattern.ours(case) else ():
+            formed = await form(REMEDIES[remedy](case))
+            if formed.body == sent.body or (pattern.name == "long" and formed.tokens > MOST_LONGER * sent.tokens):
+                continue
+            # The answer to another request may have been booked on the thread meanwhile.
+            treated = REMEDIES[remedy](msgspec.structs.replace(case, thread=threads[key]))
+            threads[key] = msgspec.structs.replace(treated, tried=(*treated.tried, remedy))
+            self._storage.write_state(session)
+            self._storage.record(session, Heal(location=remedy, error=pattern.name))
+            self._log(f"openmem-context: session {session.sid}: healed a refusal ({pattern.name}) by {remedy}")
+            return True
+        return False

@@ -25,7 +25,7 @@ from .core.adapter import Route
 from .core.usage import Tap
 from .failopen import failure, to_stderr
 from .healing import HEALABLE, please_retry, retries
-from .resend import resend
+from .resend import Answer, Upstream, resend
 from .session import BYPASS_HEADER, Inbound, Sessions
 
 HEALTH_HOST = "openmem.local"
@@ -36,6 +36,8 @@ HEALTH_PATHS = ("/health", "/openmem/health")
 
 WEBSOCKET_PATH = "/responses"
 """End of a path on which a client may ask for a WebSocket: it would send only what is new, and its history never."""
+
+BETA = "anthropic-beta"
 
 LARGE = 1 << 20
 """Bytes from which a body that we do not read is not held in memory."""
@@ -127,7 +129,7 @@ class OpenMem:
         outcome = await self._sessions.handle(inbound)
         self._flights[flow.id] = _Flight(inbound, outcome.ticket)
         if outcome.beta is not None:
-            flow.request.headers["anthropic-beta"] = _with_beta(headers.get("anthropic-beta", ""), outcome.beta)
+            flow.request.headers.update(_beta(inbound, outcome.beta))
         if outcome.body != body:
             flow.request.content = outcome.body
 
@@ -202,46 +204,47 @@ class OpenMem:
         self._ended(flow.id)
 
     async def _heal(self, flow: http.HTTPFlow, flight: _Flight) -> None:
-        """Let a refusal we may have caused be asked again in another form; any other passes as it came."""
-        ticket, response = flight.ticket, flow.response
-        if ticket is None or response is None or self._sessions is None:
+        """Let a refusal we may have caused be asked again in another form; any other passes as it came.
+
+        A client that will not ask again gets the answer of a request of our own; where that is
+        refused too and nothing more can be done, the first refusal.
+        """
+        if flow.response is None or self._sessions is None:
             return
-        refusal = response.get_content(strict=False) or b""
-        if not self._sessions.healing.treat(ticket, flight.inbound.route, response.status_code, refusal):
-            return
-        if retries(flight.inbound.headers):
-            flow.response = http.Response.make(*please_retry())
-            return
-        self._sessions.booking.refused(ticket)
-        outcome = await self._sessions.handle(flight.inbound)
+        status, refusal = flow.response.status_code, flow.response.get_content(strict=False) or b""
+        sent = flow.request.get_content(strict=False) or b""
+        while flight.ticket is not None and await self._sessions.heal(
+            flight.ticket, flight.inbound, status=status, refusal=refusal, sent=sent
+        ):
+            if retries(flight.inbound.headers):
+                flow.response = http.Response.make(*please_retry())
+                return
+            answer, sent = await self._asked_again(self._sessions, flow, flight)
+            if answer is None:
+                return
+            if answer.status not in HEALABLE:
+                flow.response = http.Response.make(answer.status, answer.body, answer.headers)
+                if 200 <= answer.status < 300 and flight.ticket is not None:
+                    flight.tap = _tap(flight.inbound, flow.response)
+                    flight.tap.feed(answer.body)
+                return
+            status, refusal = answer.status, answer.body
+
+    async def _asked_again(
+        self, sessions: Sessions, flow: http.HTTPFlow, flight: _Flight
+    ) -> tuple[Answer | None, bytes]:
+        """Return the answer to the same request in its new form, None where it got none, and that form."""
+        if flight.ticket is not None:
+            sessions.booking.refused(flight.ticket)
+        outcome = await sessions.handle(flight.inbound)
         flight.ticket = outcome.ticket
-        headers = {name.lower(): value for name, value in flow.request.headers.items()}
-        if outcome.beta is not None:
-            headers["anthropic-beta"] = _with_beta(headers.get("anthropic-beta", ""), outcome.beta)
+        headers = {name.lower(): value for name, value in flow.request.headers.items() if name.lower() != BETA}
+        headers |= _beta(flight.inbound, outcome.beta)
         try:
-            answer = await resend(
-                flow.request.url, headers, outcome.body, roots=self._roots(), through=self._upstream_proxy(flow)
-            )
-        except httpx.HTTPError as error:
-            to_stderr(str(failure(error)))  # the refusal passes as it came
-            return
-        flow.response = http.Response.make(answer.status, answer.body, dict(answer.headers))
-        if 200 <= answer.status < 300 and outcome.ticket is not None:
-            flight.tap = _tap(flight.inbound, flow.response)
-            flight.tap.feed(answer.body)
-
-    @staticmethod
-    def _roots() -> str | None:
-        return ctx.options.ssl_verify_upstream_trusted_ca or None
-
-    @staticmethod
-    def _upstream_proxy(flow: http.HTTPFlow) -> str | None:
-        """Return the proxy behind this one, where there is one."""
-        mode = flow.client_conn.proxy_mode
-        if not isinstance(mode, mode_specs.UpstreamMode):
-            return None
-        host, port = mode.address
-        return f"{mode.scheme}://{host}:{port}"
+            return await resend(flow.request.url, headers, outcome.body, _upstream(flow)), outcome.body
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            to_stderr(str(failure(error)))
+            return None, outcome.body
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Book what was read so far: a client may hang up after the last event, and a provider in the middle."""
@@ -281,6 +284,20 @@ class OpenMem:
         return http.Response.make(200, json.dumps(answer), {"content-type": "application/json"})
 
 
+def _upstream(flow: http.HTTPFlow) -> Upstream:
+    """Return how mitmproxy itself reached the provider."""
+    mode = flow.client_conn.proxy_mode
+    through = None
+    if isinstance(mode, mode_specs.UpstreamMode):
+        host, port = mode.address
+        through = f"{mode.scheme}://{host}:{port}"
+    return Upstream(
+        roots=ctx.options.ssl_verify_upstream_trusted_ca or None,
+        verified=not ctx.options.ssl_insecure,
+        through=through,
+    )
+
+
 def _tap(inbound: Inbound, response: http.Response) -> Tap:
     return Tap(
         inbound.route.adapter.usage,
@@ -289,8 +306,16 @@ def _tap(inbound: Inbound, response: http.Response) -> Tap:
     )
 
 
+def _beta(inbound: Inbound, wanted: str | None) -> dict[str, str]:
+    """Return the header that switches features on: as the client sent it, or with one more value."""
+    stated = inbound.headers.get(BETA)
+    if wanted is None:
+        return {} if stated is None else {BETA: stated}
+    return {BETA: _with_beta(stated or "", wanted)}
+
+
 def _with_beta(stated: str, value: str) -> str:
-    """Return the `anthropic-beta` header with one more value."""
+    """Return the header's values with one more."""
     values = [known.strip() for known in stated.split(",") if known.strip()]
     return ",".join(values if value in values else [*values, value])
 

@@ -21,15 +21,15 @@ from openmem_store.rows import Row
 from openmem_store.settings import Settings
 from openmem_store.writer import WriterBusy
 
-from .booking import Booking, Ticket
-from .core import identify, rewrite, texts, trim
+from .booking import Booking, Shown, Ticket
+from .core import identify, rewrite, texts, tokens, trim
 from .core.adapter import Route
 from .core.identify import Identity
 from .core.model import Conversation
 from .core.rewrite import Policy, Rewrite
 from .core.view import Sample, Tail, Thread
 from .failopen import Log, failure
-from .healing import Healing
+from .healing import Form, Healing, diagnose
 from .notices import Trimmed, Untrimmed
 from .recent import Former, Recent
 from .storage import Session, Storage
@@ -108,29 +108,60 @@ class Sessions:
 
     async def handle(self, inbound: Inbound) -> Outcome:
         """Return what leaves for a request. Never raises: a failure of ours forwards what the view allows."""
-        name = Recent.name(inbound.headers, inbound.body)
-        former = self._recent.get(name)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                conversation, identity = await self._work(_read, inbound, former.conversation if former else None)
+                read = await self._read(inbound)
         except Exception as error:
             self._failed(error, None)
             return Outcome(inbound.body, None)
-        if identity is None:
-            if not (conversation.offers_tools() or self._settings.record_all):
-                return Outcome(inbound.body, None)
-            identity = identify.derived(inbound.headers, conversation, counts=inbound.route.counts)
-        session = self._session(identity.sid)
+        if read is None:
+            return Outcome(inbound.body, None)
+        session = self._session(read.identity.sid)
         session.flights += 1
         outcome = Outcome(inbound.body, None)
         try:
             async with session.lock:
-                read = _Read(inbound, conversation, identity, name, former.rows if former else ())
                 outcome = await self._rewritten(session, read)
         finally:
             if outcome.ticket is None:
                 session.flights -= 1
         return outcome
+
+    async def heal(self, ticket: Ticket, inbound: Inbound, *, status: int, refusal: bytes, sent: bytes) -> bool:
+        """Return whether a refused request leaves in another form when it comes again. Never raises.
+
+        `sent` is the body that was refused.
+        """
+        shown, session = ticket.shown, ticket.session
+        if shown is None or diagnose(status, refusal) is None:
+            return False
+        try:
+            async with asyncio.timeout(PATIENCE_S), session.lock:
+                read = await self._read(inbound)
+                if read is None:
+                    return False
+                policy = msgspec.structs.replace(shown.policy, force=False)
+                sample = session.state.sample(shown.key, ticket.model)
+
+                def weighed(chars: int, media: int, body: bytes) -> Form:
+                    return Form(body, tokens.estimate(chars, media, sample, policy.chars_per_token))
+
+                async def form(thread: Thread) -> Form:
+                    result, body = await self._work(_rewrite, read, thread, policy, sample)
+                    return weighed(result.chars, result.media, body)
+
+                return await self.healing.treat(
+                    session,
+                    shown,
+                    read.conversation,
+                    status=status,
+                    refusal=refusal,
+                    sent=weighed(ticket.chars, ticket.media, sent),
+                    form=form,
+                )
+        except Exception as error:
+            self._failed(error, session)
+            return False
 
     async def _rewritten(self, session: Session, read: _Read) -> Outcome:
         """Try the whole rewrite; where it fails, the committed view alone; where that fails, the raw body."""
@@ -159,12 +190,12 @@ class Sessions:
         inbound, conversation, identity, state = read.inbound, read.conversation, read.identity, session.state
         root = rewrite.root(conversation)
         key = f"{identity.lane}/{root}"
-        thread = state.threads.get(key)
-        if root is None or not (self._settings.proxy_enabled or (thread and thread.changed())):
+        if root is None:
             return Outcome(inbound.body, None)
-        new = thread is None
-        if thread is None:
-            thread = await self._inherited(session, conversation, key)
+        new = key not in state.threads
+        thread = await self._inherited(session, conversation, key) if new else state.threads[key]
+        if not (self._settings.proxy_enabled or (thread and thread.changed())):
+            return Outcome(inbound.body, None)
         policy = self._policy(session, read, may_change=may_change)
         forced = policy.may_change and await self._forced(session, identity, conversation)
         policy = msgspec.structs.replace(policy, force=forced)
@@ -173,8 +204,9 @@ class Sessions:
         following = result.thread
         replaced = self._replaced_by(session, identity, key)
         if new:
-            owned = await self._owned(session, result, replaced, root)
-            following = msgspec.structs.replace(following, owned=owned)
+            forgotten = thread is None and await self._forgotten(session, identity.lane, root, result)
+            owned = 0 if forgotten else await self._owned(session, result, replaced, root)
+            following = msgspec.structs.replace(following, owned=owned, forgotten=forgotten)
         if replaced is not None and self._settings.proxy_enabled:
             self._storage.retire(session, replaced.rpartition("/")[2])
         if result.depends_on_store:
@@ -204,9 +236,7 @@ class Sessions:
             media=result.media,
             before=before,
             sent=following.sent,
-            viewed=key,
-            view=result.view,
-            items=len(conversation.items),
+            shown=Shown(key, result.view, policy),
             kept=Tail(key, result.rows[-1].fingerprint) if conversation.kept else None,
         )
         return Outcome(body, ticket, inbound.route.valve if result.rendering.valve else None)
@@ -244,15 +274,19 @@ class Sessions:
         root = rewrite.root(conversation)
         key = state.find(identity.lane, root) if root else None
         thread = state.threads[key] if key else None
-        body, view, trimmed, beta = inbound.body, None, 0, None
+        if thread is None and root is not None:
+            thread = await self._inherited(session, conversation, f"{identity.lane}/{root}")
+        body, shown, trimmed, beta, chars, media = inbound.body, None, 0, None, 0, 0
         if thread is not None and thread.changed():
             policy = self._policy(session, read, may_change=False)
             result, body = await self._work(_rewrite, read, thread, policy, None)
-            view, trimmed = result.view, result.trimmed
+            shown = Shown(key, result.view, policy) if key is not None else None
+            trimmed, chars, media = result.trimmed, result.chars, result.media
             beta = inbound.route.valve if result.rendering.valve else None
         if identity.kind == "compaction":
             session.compacting.add(identity.lane)
-        if identity.kind == "count" or not self._settings.proxy_enabled:
+        billed = identity.kind != "count" and self._settings.proxy_enabled
+        if shown is None and not billed:
             return Outcome(body, None, beta)
         ticket = Ticket(
             session=session,
@@ -261,12 +295,11 @@ class Sessions:
             root=None,
             trimmed=trimmed,
             cache_marks=conversation.cache_marks,
-            chars=0,
-            media=0,
+            chars=chars,
+            media=media,
             before=None,
-            viewed=key if view is not None else None,
-            view=view,
-            items=len(conversation.items),
+            shown=shown,
+            billed=billed,
         )
         return Outcome(body, ticket, beta)
 
@@ -322,6 +355,12 @@ class Sessions:
             session.state.told_untrimmed = True
             self._storage.leave(session, Untrimmed(untrimmed=result.untrimmed))
 
+    async def _forgotten(self, session: Session, lane: str, root: str, result: Rewrite) -> bool:
+        """Return whether a new thread was answered before: its rows are stored, and its state is lost."""
+        if session.state.find(lane, root) is not None or not any(row.role == "assistant" for row in result.rows):
+            return False
+        return await self._storage.leading_known(session, result.rows) > 0
+
     async def _owned(self, session: Session, result: Rewrite, replaced: str | None, root: str) -> int:
         """Return from which of its rows on a new thread says whether they are in context.
 
@@ -341,6 +380,17 @@ class Sessions:
         return latest[identity.lane] if compacted and latest[identity.lane] != key else None
 
     # --- plumbing ---------------------------------------------------------------------------------------------------
+
+    async def _read(self, inbound: Inbound) -> _Read | None:
+        """Read a request from where it parts from the one before it; None for one that is none of our business."""
+        name = Recent.name(inbound.headers, inbound.body)
+        former = self._recent.get(name)
+        conversation, identity = await self._work(_read, inbound, former.conversation if former else None)
+        if identity is None:
+            if not (conversation.offers_tools() or self._settings.record_all):
+                return None
+            identity = identify.derived(inbound.headers, conversation, counts=inbound.route.counts)
+        return _Read(inbound, conversation, identity, name, former.rows if former else ())
 
     def _session(self, sid: str) -> Session:
         session = self._sessions.pop(sid, None) or Session(sid)

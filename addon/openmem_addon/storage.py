@@ -116,7 +116,11 @@ class Storage:
 
     async def stored_elsewhere(self, session: Session, rows: tuple[Row, ...]) -> int:
         """Return how many of a new thread's first rows another lane stored: their flags are that lane's."""
-        if not session.state.threads or not session.owner:
+        return await self.leading_known(session, rows) if session.state.threads else 0
+
+    async def leading_known(self, session: Session, rows: tuple[Row, ...]) -> int:
+        """Return how many of a thread's first rows are stored already."""
+        if not session.owner:
             return 0
         return await asyncio.wrap_future(self._queue.call(session.sid, lambda writer: writer.leading_known(rows)))
 

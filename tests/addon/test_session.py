@@ -603,7 +603,8 @@ async def test_a_request_without_a_name_that_offers_our_tools_is_a_session(house
     house.answer(outcome)
     await house.settle(sid)
     counted = await house.send(grown(3), sid=None, path="/v1/messages/count_tokens")
-    assert counted.ticket is None
+    assert counted.ticket is not None
+    assert not counted.ticket.billed
     await house.settle(sid)
     assert len(house.rows(sid)) == 3
 

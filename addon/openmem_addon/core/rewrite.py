@@ -116,7 +116,8 @@ def decide(
         return tokens.estimate(*weight(conversation, view, policy.chars_per_token), sample, policy.chars_per_token)
 
     before = measure(shown)
-    due = policy.may_change and _due(before, standing, policy, force=policy.force or known.force)
+    forced = policy.force or known.force
+    due = policy.may_change and not known.paused and _due(before, standing, policy, force=forced)
     may_look = standing.active or can_look
     cut = _cut(conversation, shown, policy, measure) if due and may_look else None
     view = shown

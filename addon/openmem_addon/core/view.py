@@ -89,26 +89,23 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     """The provider refused the last request in a way that a trim cures."""
     tried: tuple[str, ...] = ()
     """Remedies used since the provider last accepted a request."""
+    paused: bool = False
+    """No trim until a request is accepted: what was refused came of one."""
+    forgotten: bool = False
+    """Its replies were stored before this state began: under which view the model gave them is not known."""
 
     def view(self, items: Sequence[Item]) -> View:
         """Return the newest view that a history fits; the base view fits every history of the thread."""
         return next((view for view in self.views if view.matches(items)), self.base)
 
     def changed(self) -> bool:
-        return self.base.changed() or bool(self.views)
+        return self.base.changed() or bool(self.views) or self.valve
 
     def replacing(self, old: View, new: View) -> "Thread":
         """Return the thread with a view that grew, without a new epoch."""
-        if old is self.base:
+        if old == self.base:
             return msgspec.structs.replace(self, base=new)
-        return msgspec.structs.replace(self, views=tuple(new if view is old else view for view in self.views))
-
-    def stripped(self, view: View, items: int) -> "Thread":
-        """Return the thread with no signed reasoning before `items` in a view that a request was rendered under."""
-        bare = msgspec.structs.replace(view, strip=items)
-        if view == self.base:
-            return msgspec.structs.replace(self, base=bare)
-        return msgspec.structs.replace(self, views=tuple(bare if known == view else known for known in self.views))
+        return msgspec.structs.replace(self, views=tuple(new if view == old else view for view in self.views))
 
     def trimmed_to(self, view: View) -> "Thread":
         """Return the thread with one more epoch."""

@@ -47,6 +47,7 @@ def test_a_view_that_grew_takes_the_place_of_the_one_it_grew_from() -> None:
     grown = View(cut=1, compressed={"b": 1})
     assert thread.replacing(one, grown) == Thread(base=base, views=(two, grown))
     assert thread.replacing(base, grown) == Thread(base=grown, views=(two, one))
+    assert thread.replacing(marked(1, cut=1), grown) == thread.replacing(one, grown)
 
 
 def test_a_thread_counts_as_changed_when_any_view_of_it_shows_other_bytes() -> None:
@@ -54,18 +55,12 @@ def test_a_thread_counts_as_changed_when_any_view_of_it_shows_other_bytes() -> N
     assert Thread(base=View(instruct=True)).changed()
     assert Thread(base=View(compressed={"b": 1})).changed()
     assert Thread(base=View(), views=(marked(1),)).changed()
+    assert Thread(base=View(), valve=True).changed()
 
 
 def test_a_dropped_index_lies_in_one_of_the_ranges() -> None:
     view = View(dropped=((1, 3), (5, 6)))
     assert [index for index in range(8) if view.drops(index)] == [1, 2, 5]
-
-
-def test_reasoning_can_leave_every_item_of_the_view_that_was_shown() -> None:
-    base, one = View(instruct=True), marked(1, cut=1)
-    thread = Thread(base=base, views=(one,))
-    assert thread.stripped(one, 9).views[0].strip == 9
-    assert thread.stripped(base, 9).base.strip == 9
 
 
 def test_a_rendering_changes_items_when_any_is_left_out_or_rewritten() -> None:
