@@ -188,22 +188,22 @@ def inherited(conversation: Conversation, root: str, candidates: Iterable[tuple[
     """Return the key of the thread whose view a history under a new name was produced under; None where none was.
 
     A fork or a resumed copy keeps the history and changes the name. All marks of a view must
-    hold; a thread without any must have the same first row and the same first reply.
+    hold; else, for a fork from before the first cut, the first row and the first reply.
     """
     items = conversation.items
     reply = _first_reply(items)
+    same = None
     for key, thread in candidates:
         if any(view.matches(items) for view in thread.views):
             return key
-        same = key.endswith(f"/{root}") and reply and thread.first_reply == reply
-        if same and thread.changed() and not thread.views:
-            return key
-    return None
+        if same is None and key.endswith(f"/{root}") and reply and thread.first_reply == reply and thread.changed():
+            same = key
+    return same
 
 
 def _sent(thread: Thread, items: Sequence[Item], rows: Sequence[Row]) -> Thread:
-    """Return the thread with what this request sends, and its first reply once there is one."""
-    reply = thread.first_reply or _first_reply(items)
+    """Return the thread with what this request sends, and the first reply of the branch it is on."""
+    reply = _first_reply(items) or thread.first_reply
     sent = Sent(len(items), rows[-1].fingerprint) if rows else thread.sent
     return msgspec.structs.replace(thread, sent=sent, first_reply=reply)
 

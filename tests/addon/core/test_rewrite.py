@@ -500,3 +500,41 @@ def test_a_prefill_is_passed_on_as_it_stands() -> None:
     assert made.trim is None
     left = anthropic.render(anthropic.parse(encode(request)), made.rendering)
     assert json.loads(left)["messages"] == request["messages"]
+
+
+# --- forks -------------------------------------------------------------------------------------------------
+
+
+def _inherited(request: Json, *candidates: tuple[str, Thread]) -> str | None:
+    conversation = anthropic.parse(encode(request))
+    return rewrite.inherited(conversation, rewrite.root(conversation) or "", candidates)
+
+
+def test_a_fork_is_shown_the_view_its_history_was_made_under() -> None:
+    cut = decide(QUESTIONS, policy=forced())
+    key, other = f"main/{cut.root}", "main/other"
+    grown = body(*QUESTIONS["messages"], assistant("so"), user("next"))
+    assert _inherited(grown, (other, decide(body(*chat(2, start=5))).thread), (key, cut.thread)) == key
+    assert _inherited(body(*chat(3, start=5), user("last")), (key, cut.thread)) is None
+
+
+def test_a_fork_from_before_the_cuts_is_shown_the_first_view() -> None:
+    cut = decide(QUESTIONS, policy=forced())
+    key = f"main/{cut.root}"
+    assert _inherited(body(*chat(3), user("another way")), (key, cut.thread)) == key
+    other = body(*chat(1)[:1], assistant("another answer"), user("more"))
+    assert _inherited(other, (key, cut.thread)) is None
+    moved = decide(other, cut.thread)
+    assert _inherited(other, (key, moved.thread)) == key
+
+
+def test_a_fork_whose_view_fits_wins_over_a_namesake() -> None:
+    cut = decide(QUESTIONS, policy=forced())
+    base = decide(body(*chat(1), user("more")))
+    candidates = ((f"main/{base.root}", base.thread), (f"sub/{cut.root}", cut.thread))
+    assert _inherited(QUESTIONS, *candidates) == f"sub/{cut.root}"
+
+
+def test_a_thread_that_was_never_changed_has_nothing_to_hand_on() -> None:
+    plain = decide(body(*chat(1), user("more"), tools=[*TOOLS]))
+    assert _inherited(QUESTIONS, (f"main/{plain.root}", plain.thread)) is None
