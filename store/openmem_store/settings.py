@@ -173,6 +173,11 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     return _absolute(environ, value or "~/.local/share/openmem")
 
 
+def config_path(environ: Mapping[str, str]) -> Path:
+    """Return the settings file: `$OPENMEM_CONFIG`, or its usual place when that is empty. It need not be there."""
+    return _config_path(environ, None)[0]
+
+
 def _config_path(environ: Mapping[str, str], config: Path | None) -> tuple[Path, bool]:
     """Return the file and whether a person named it."""
     if config is not None:

@@ -26,6 +26,10 @@ COMMANDS = {
     "run": Command("launch", "the same with any program: run -- COMMAND [arguments]"),
     "demo": Command("demo", "show the whole line at work, without key or network, in half a minute"),
     "mcp": Command("mcp", "the search tools as an MCP server on standard input and output"),
+    "install": Command("install", "register the search tools and the hooks with the agents: install --help"),
+    "uninstall": Command("install", "take that back, without a trace"),
+    "off": Command("power", "from the next request on, remove nothing new: off --help"),
+    "on": Command("power", "go back"),
     "status": Command("status", "say in five lines what runs and what is stored"),
     "forget": Command("forget", "delete stored sessions: forget SESSION ..., or forget --all"),
 }
@@ -54,7 +58,7 @@ def usage() -> str:
         **{name: command.help for name, command in COMMANDS.items()},
         "test": "install what the tests need, run them",
     }
-    lines = "\n".join(f"  {name:<8} {text}" for name, text in rows.items())
+    lines = "\n".join(f"  {name:<10} {text}" for name, text in rows.items())
     return (
         "Keeps a coding agent's prompt small without losing a fact.\n\n"
         f"usage: ./run.sh [command] [arguments]\n\n{lines}\n\n"

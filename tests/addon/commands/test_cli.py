@@ -21,8 +21,7 @@ def test_the_version_names_the_code_that_runs(capsys: pytest.CaptureFixture[str]
 def test_an_unknown_command_lists_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["gemini"]) == 2
     assert capsys.readouterr().err == (
-        "openmem-context: no command 'gemini'; there are: "
-        "proxy, web, claude, codex, opencode, run, demo, mcp, status, forget, test\n"
+        f"openmem-context: no command 'gemini'; there are: {', '.join((*cli.COMMANDS, 'test'))}\n"
     )
 
 

@@ -1,0 +1,217 @@
+"""Own `install` and `uninstall`: our entries go into the agents' own configuration, and out of it without a trace."""
+
+import difflib
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from openmem_store import settings as stored
+from openmem_store.layout import Layout
+
+from openmem_addon.commands import integration, overflow, preferences, wiring
+from openmem_addon.commands.clients import CLIENTS
+from openmem_addon.commands.ledger import Ledger
+from openmem_addon.commands.wiring import Programs, Wanted, Wire
+
+INSTALL_HELP = """\
+usage: ./run.sh install [--agent claude|codex|opencode] [--dry-run] [--at-once | --on-demand]
+                        [--provider-plugin | --no-provider-plugin]
+
+Registers the search tools and the hooks in each agent's own configuration; without --agent, of every agent found.
+A copy of each file is kept, and `./run.sh uninstall` brings it back. Run it again after an update or a move.
+
+  --dry-run             show what would change, and change nothing
+  --at-once             Claude Code loads the search tools with the first request
+  --on-demand           Claude Code loads them when the model asks for them
+  --provider-plugin     the memory provider's own hooks are in charge: ours are taken out, the search tools stay
+  --no-provider-plugin  back to our hooks"""
+
+UNINSTALL_HELP = """\
+usage: ./run.sh uninstall [--agent claude|codex|opencode] [--dry-run]
+
+Takes our entries out of each agent's configuration. What is stored stays; `./run.sh forget --all` deletes it."""
+
+RENAMED = "--hindsight-plugin is now --provider-plugin"
+
+AFTERWARDS = {
+    "claude": "restart Claude Code, and start it with ./run.sh claude to have it trimmed",
+    "codex": "restart Codex, agree to its new hooks under /hooks, and start it with ./run.sh codex to have it trimmed",
+    "opencode": "restart OpenCode, and start it with ./run.sh opencode to have it trimmed",
+}
+
+_FLAGS = {
+    "install": ("--dry-run", "--at-once", "--on-demand", "--provider-plugin", "--no-provider-plugin"),
+    "uninstall": ("--dry-run",),
+}
+
+
+class Words(msgspec.Struct, frozen=True):
+    """What was asked for."""
+
+    agents: tuple[str, ...] = ()
+    """Empty for every agent found."""
+    dry: bool = False
+    at_once: bool | None = None
+    """None: ask, where there is somebody to ask."""
+    provider: bool | None = None
+    """None: as it was settled before."""
+
+
+def main(name: str, words: Sequence[str]) -> int:
+    """Change the agents' configuration. Returns 1 when a file had to be left alone, 2 for words not understood."""
+    help_text = INSTALL_HELP if name == "install" else UNINSTALL_HELP
+    if list(words) in (["--help"], ["-h"]):
+        print(help_text)
+        return 0
+    try:
+        given = parse(name, words)
+        settings = preferences.load()
+    except ValueError as error:
+        print(f"openmem-context: {error}", file=sys.stderr)
+        return 2
+    ledger = Ledger(settings.root.parent / "install")
+    config = stored.config_path(os.environ)
+    home = Path(os.environ.get("HOME") or Path.home())
+    if name == "uninstall":
+        _warn(Layout(settings.root), settings.chars_per_token)
+    provider = integration.is_provider(config) if given.provider is None else given.provider
+    agents = given.agents or found(home, os.environ)
+    if not agents:
+        print("openmem-context: no agent was found here: name one with --agent", file=sys.stderr)
+        return 1
+    failed = False
+    chosen = name == "install" and given.provider is not None
+    if chosen or (name == "uninstall" and not given.agents):
+        failed |= not _settle(config, ledger, provider=provider and name == "install", dry=given.dry)
+    at_once = _agreed(given, agents) if name == "install" else False
+    for agent in agents:
+        wanted = Wanted(hooks=not provider, at_once=at_once)
+        wires = wiring.wires(agent, home, os.environ, programs(os.environ), wanted)
+        # Backwards on the way out: the first file knows the folder that was made for all of them.
+        ordered = wires if name == "install" else tuple(reversed(wires))
+        changed = [change(wire, ledger, name, dry=given.dry) for wire in ordered]
+        failed |= None in changed
+        if name == "install" and any(changed) and not given.dry:
+            print(f"{CLIENTS[agent].title}: {AFTERWARDS[agent]}")
+        elif not any(changed) and None not in changed:
+            print(f"{CLIENTS[agent].title}: nothing to change")
+    return 1 if failed else 0
+
+
+def parse(name: str, words: Sequence[str]) -> Words:
+    """Return what the words ask for. Raises ValueError that names the word and the fix."""
+    help_text = INSTALL_HELP if name == "install" else UNINSTALL_HELP
+    agents: list[str] = []
+    flags: set[str] = set()
+    parts = [word.split("=", 1) if word.startswith("--agent=") else [word] for word in words]
+    rest = iter([part for pair in parts for part in pair])
+    for word in rest:
+        if word == "--hindsight-plugin":
+            raise ValueError(RENAMED)
+        if word == "--agent":
+            agent = next(rest, "")
+            if agent not in wiring.AGENTS:
+                raise ValueError(f"--agent {agent!r}: must be one of {', '.join(wiring.AGENTS)}")
+            agents.append(agent)
+        elif word in _FLAGS[name]:
+            flags.add(word)
+        else:
+            raise ValueError(f"{name} takes no {word!r}\n{help_text}")
+    for pair in (("--at-once", "--on-demand"), ("--provider-plugin", "--no-provider-plugin")):
+        if flags >= set(pair):
+            raise ValueError(f"{pair[0]} and {pair[1]} exclude each other")
+    return Words(
+        agents=tuple(dict.fromkeys(agents)),
+        dry="--dry-run" in flags,
+        at_once=_either(flags, "--at-once", "--on-demand"),
+        provider=_either(flags, "--provider-plugin", "--no-provider-plugin"),
+    )
+
+
+def found(home: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the agents that a person has: their program is there, or their folder."""
+    return tuple(
+        agent
+        for agent in wiring.AGENTS
+        if shutil.which(CLIENTS[agent].command, path=environ.get("PATH"))
+        or wiring.folder(agent, home, environ).is_dir()
+    )
+
+
+def programs(environ: Mapping[str, str]) -> Programs:
+    """Return what the agents are to run: the commands of this very environment, with its store and settings."""
+    folder = Path(sys.executable).parent
+    told = {name: environ[name] for name in ("OPENMEM_STATE_DIR", "OPENMEM_CONFIG") if environ.get(name)}
+    return Programs(str(folder / wiring.MCP_PROGRAM), str(folder / wiring.HOOK_PROGRAM), told)
+
+
+def change(wire: Wire, ledger: Ledger, name: str, *, dry: bool) -> bool | None:
+    """Change one file and say what changed; return whether anything did, None for a file that was left alone."""
+    place = preferences.readable(wire.path)
+    try:
+        before = wire.path.read_bytes().decode() if wire.path.exists() else None
+        text = before if before is not None and before.strip() else wire.empty
+        if name == "uninstall":
+            if before is None:
+                return False
+            original = ledger.original(wire.path)
+            known = original.decode() if original is not None else wire.empty
+            after = wire.take(text, known) if dry else ledger.undo(wire.path, wire.take, empty=wire.empty)
+            copy = None
+        else:
+            after = wire.put(text)
+            if after == text:
+                return False
+            copy = None if dry else ledger.write(wire.path, after.encode())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        print(f"openmem-context: {place} was left alone: {reason}", file=sys.stderr)
+        return None
+    if (after or "") == (before or ""):
+        return False
+    print("\n".join(diff(before or "", after or "", place)))
+    if copy is not None:
+        print(f"  (as it was: {preferences.readable(copy)})")
+    return True
+
+
+def diff(before: str, after: str, place: str) -> list[str]:
+    """Return the lines that came or went, but for a neighbour that gained or lost a comma: it may be a key."""
+    lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
+    gone = [line[2:] for line in lines if line.startswith("- ")]
+    come = [line[2:] for line in lines if line.startswith("+ ")]
+    bare = {line.rstrip(",") for line in gone} & {line.rstrip(",") for line in come}
+    changed = [line for line in lines if line[:2] in ("- ", "+ ") and line[2:].rstrip(",") not in bare]
+    return [place, *(f"  {line}" for line in changed)]
+
+
+def _settle(config: Path, ledger: Ledger, *, provider: bool, dry: bool) -> bool:
+    """Save which hook set is in charge; return whether that could be done."""
+    wire = integration.wire(config, provider=provider)
+    name = "install" if provider else "uninstall"
+    return change(wire, ledger, name, dry=dry) is not None
+
+
+def _agreed(given: Words, agents: Sequence[str]) -> bool:
+    """Return whether Claude Code may load the tools at once; without somebody to ask, it loads them on demand."""
+    if given.at_once is not None or "claude" not in agents:
+        return bool(given.at_once)
+    if given.dry or not sys.stdin.isatty():
+        return False
+    print("Load the search tools in Claude Code with the first request (some 1,000 tokens)? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _warn(layout: Layout, chars_per_token: float) -> None:
+    """List what will not fit once nothing is left out any more."""
+    large = overflow.overflowing(layout, chars_per_token=chars_per_token)
+    if large:
+        print("Without the proxy these sessions are too large for their model; start them anew instead of resuming:")
+        print("\n".join(f"  {each}" for each in large))
+
+
+def _either(flags: set[str], yes: str, no: str) -> bool | None:
+    return True if yes in flags else False if no in flags else None

@@ -1,0 +1,142 @@
+"""Own what was changed in files of others: a copy of each from before, and the way back.
+
+A file that nobody else has written since gets its old bytes back; in any other only our entries are taken out.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from openmem_store import layout
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One changed file."""
+
+    before: str | None
+    """Name of the copy beside the ledger; None for a file that was not there."""
+    after: str
+    """SHA-256 of what we wrote last."""
+    made: tuple[str, ...] = ()
+    """Folders made for it, the innermost first."""
+
+
+class _Book(msgspec.Struct):
+    files: dict[str, Kept] = {}
+
+
+_BOOK = msgspec.json.Decoder(_Book)
+
+
+class Ledger:
+    """Keeps its book and the copies in one folder of the state directory, for the owner alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / "files.json"
+
+    def original(self, path: Path) -> bytes | None:
+        """Return what a file said before we came; None where it was not there, or is not in the book."""
+        kept = self._book().files.get(str(path))
+        return (self._folder / kept.before).read_bytes() if kept and kept.before else None
+
+    def knows(self, path: Path) -> bool:
+        return str(path) in self._book().files
+
+    def write(self, path: Path, content: bytes) -> Path | None:
+        """Write a file and keep what it said before; return the copy. Raises OSError."""
+        book = self._book()
+        target = path.resolve()  # a link stays one
+        current = _read(target)
+        kept = book.files.get(str(path))
+        if kept is None or current is None or kept.after != _digest(current):
+            kept = Kept(self._copied(path, current), "", _missing(target.parent))
+        for directory in reversed(kept.made):
+            Path(directory).mkdir(exist_ok=True, mode=0o700)
+        _replace(target, content)
+        book.files[str(path)] = msgspec.structs.replace(kept, after=_digest(content))
+        self._save(book)
+        return self._folder / kept.before if kept.before else None
+
+    def undo(self, path: Path, take: Callable[[str, str], str], *, empty: str) -> str | None:
+        """Take a file's change back; return what it says now, None where it is gone. Raises OSError, ValueError.
+
+        `take` returns a text without our entries, given that text and what the file said before.
+        """
+        book = self._book()
+        kept = book.files.get(str(path))
+        target = path.resolve()
+        current = _read(target)
+        if current is None:
+            result = None
+        elif kept is not None and kept.after == _digest(current):
+            result = (self._folder / kept.before).read_bytes() if kept.before else None
+        else:
+            original = self.original(path)
+            result = take(current.decode(), original.decode() if original is not None else empty).encode()
+        if result is None:
+            target.unlink(missing_ok=True)
+            for directory in kept.made if kept else ():
+                _remove_if_empty(Path(directory))
+        elif result != current:
+            _replace(target, result)
+        if kept is not None:
+            if kept.before:
+                (self._folder / kept.before).unlink(missing_ok=True)
+            del book.files[str(path)]
+            self._save(book)
+        return result.decode() if result is not None else None
+
+    def _copied(self, path: Path, content: bytes | None) -> str | None:
+        if content is None:
+            return None
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = f"{path.name.lstrip('.')}.{_digest(bytes(path) + content)[:12]}"
+        layout.replace(self._folder / name, content)
+        return name
+
+    def _book(self) -> _Book:
+        try:
+            return _BOOK.decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return _Book()
+
+    def _save(self, book: _Book) -> None:
+        if book.files:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            layout.replace(self._path, msgspec.json.format(msgspec.json.encode(book)) + b"\n")
+        else:
+            self._path.unlink(missing_ok=True)
+            _remove_if_empty(self._folder)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file's content atomically and keep its mode."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    layout.replace(path, content)
+    path.chmod(mode)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _missing(directory: Path) -> tuple[str, ...]:
+    found: list[str] = []
+    while not directory.exists():
+        found.append(str(directory))
+        directory = directory.parent
+    return tuple(found)
+
+
+def _remove_if_empty(directory: Path) -> None:
+    if directory.is_dir() and not any(directory.iterdir()):
+        directory.rmdir()

@@ -1,0 +1,81 @@
+"""Hold the way back to the very bytes of before, and to our entries alone where somebody wrote since."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from openmem_addon.commands.ledger import Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "state" / "install")
+
+
+def take(text: str, original: str) -> str:
+    return text.replace("ours", f"<{original}>")
+
+
+def test_a_file_gets_its_bytes_and_keeps_its_mode(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before\r\n\xff")
+    path.chmod(0o644)
+    copy = ledger.write(path, b"after")
+    assert copy is not None
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"after", 0o644)
+    assert ledger.original(path) == b"before\r\n\xff"
+    path.chmod(0o600)
+    with pytest.raises(UnicodeDecodeError):
+        ledger.undo(path, take, empty="")
+    assert path.read_bytes() == b"before\r\n\xff"
+
+
+def test_a_file_that_was_not_there_goes_with_the_folders_made_for_it(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "b" / "c" / "d"
+    assert ledger.write(path, b"1") is None
+    assert ledger.undo(path, take, empty="") is None
+    assert not (tmp_path / "b").exists()
+    assert not (tmp_path / "state" / "install").exists()
+
+
+def test_a_folder_that_somebody_uses_stays(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "b" / "c"
+    ledger.write(path, b"1")
+    (tmp_path / "b" / "theirs").touch()
+    ledger.undo(path, take, empty="")
+    assert [each.name for each in (tmp_path / "b").iterdir()] == ["theirs"]
+
+
+def test_where_somebody_wrote_since_the_entries_are_taken_out(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "a"
+    path.write_text("before")
+    ledger.write(path, b"ours")
+    path.write_text("ours and theirs")
+    assert ledger.undo(path, take, empty="") == "<before> and theirs"
+    assert not ledger.knows(path)
+
+
+def test_of_a_file_that_is_not_in_the_book_the_entries_are_taken_out(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "a"
+    path.write_text("ours")
+    assert ledger.undo(path, take, empty="nothing") == "<nothing>"
+    assert ledger.undo(tmp_path / "none", take, empty="") is None
+
+
+def test_two_files_of_one_name_and_content_have_two_copies(tmp_path: Path, ledger: Ledger) -> None:
+    paths = [tmp_path / name / "config" for name in ("x", "y")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("same")
+        ledger.write(path, b"ours")
+    for path in paths:
+        assert ledger.undo(path, take, empty="") == "same"
+
+
+def test_our_own_second_change_keeps_the_first_copy(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "a"
+    path.write_text("before")
+    ledger.write(path, b"ours 1")
+    ledger.write(path, b"ours 2")
+    assert ledger.undo(path, take, empty="") == "before"
