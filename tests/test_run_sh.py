@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+LOCKS = ("requirements.lock", "requirements-local-embeddings.lock", "requirements-dev.lock")
+
 # An interpreter: answers the question for its version, makes no environment, and says what it was asked to run.
 _PYTHON = """#!/bin/sh
 case "$*" in
@@ -29,6 +31,18 @@ esac
 """
 
 
+# npm: notes what is installed, and puts a program with a version there.
+_NPM = """#!/bin/sh
+for word; do last=$word; done
+echo "$last" >>"{log}"
+mkdir -p "$3/node_modules/.bin"
+for name in claude codex opencode; do
+  printf '#!/bin/sh\\necho 1\\n' >"$3/node_modules/.bin/$name"
+  chmod +x "$3/node_modules/.bin/$name"
+done
+"""
+
+
 class Machine:
     """A checkout with run.sh, and a PATH on which there is only what the test puts there."""
 
@@ -40,7 +54,7 @@ class Machine:
         for directory in (self.checkout, self.bin, self.home):
             directory.mkdir()
         shutil.copy(ROOT / "run.sh", self.checkout)
-        for name in ("requirements.lock", "requirements-dev.lock", "pyproject.toml"):
+        for name in (*LOCKS, "pyproject.toml"):
             (self.checkout / name).write_text(f"{name}\n")
         for tool in (
             "bash",
@@ -54,6 +68,7 @@ class Machine:
             "ln",
             "rm",
             "mkdir",
+            "chmod",
             "cp",
             "sleep",
         ):
@@ -256,14 +271,72 @@ def test_the_development_tools_are_installed_once_and_first_in_the_path(machine:
     ]
 
 
-def test_the_agent_tests_are_left_out_only_where_a_variable_says_so(machine: Machine) -> None:
+@pytest.mark.parametrize("where", ["environment", "file", "named file"])
+def test_the_local_embedding_model_is_installed_when_the_setting_asks_for_it(machine: Machine, where: str) -> None:
     machine.uv()
     machine.python(machine.bin / "python3.13")
-    done = machine.run("test", "-k", "name", OPENMEM_TEST_SKIP="claude")
-    assert done.stdout == "ran: -m pytest -m not agent -k name\n"
-    done = machine.run("test")
+    assert machine.run("status", CONTEXT_EMBEDDING_MODEL="nomic-embed-text").stdout == RAN
+    assert len(machine.installs) == 2
+    environ: dict[str, str] = {}
+    if where == "environment":
+        environ["CONTEXT_EMBEDDING_MODEL"] = "local"
+    else:
+        folder = machine.home / (".config/openmem" if where == "file" else "elsewhere")
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text("[context_store]\nttl_days = 3\n  embedding_model = 'local'  # on")
+        if where == "named file":
+            environ["OPENMEM_CONFIG"] = str(folder / "config.toml")
+    done = machine.run("status", **environ)
+    assert (done.returncode, done.stdout) == (0, RAN)
+    assert done.stderr == "openmem-context: installing the local embedding model (140 MB, once)\n"
+    assert machine.installs[2:] == ["--compile-bytecode -r requirements-local-embeddings.lock"]
+    done = machine.run("status", **environ)
+    assert (done.stdout, done.stderr, len(machine.installs)) == (RAN, "", 3)
+
+
+def test_a_local_embedding_model_that_cannot_be_installed_stops_nothing(machine: Machine) -> None:
+    machine.uv()
+    machine.python(machine.bin / "python3.13")
+    machine.run("status")
+    refusal = Path(f"{machine.log}.refuse")
+    refusal.touch()
+    done = machine.run("status", CONTEXT_EMBEDDING_MODEL="local")
+    assert (done.returncode, done.stdout) == (0, RAN)
+    assert done.stderr.endswith("openmem-context: going on without vectors; the next start tries again\n")
+    assert not (machine.checkout / ".setup-lock").is_symlink()
+    refusal.unlink()
+    assert machine.run("status", CONTEXT_EMBEDDING_MODEL="local").stdout == RAN
+    assert machine.installs[-1] == "--compile-bytecode -r requirements-local-embeddings.lock"
+
+
+AGENTS = {"claude": "test_claude_code.py", "codex": "test_codex.py", "opencode": "test_opencode.py"}
+
+
+def test_the_tests_of_an_agent_are_left_out_only_where_a_variable_says_so(machine: Machine) -> None:
+    machine.uv()
+    machine.python(machine.bin / "python3.13")
+    done = machine.run("test", "-k", "name", OPENMEM_TEST_SKIP="claude,codex,opencode")
+    ignored = " ".join(f"--ignore=tests/{test}" for test in AGENTS.values())
+    assert done.stdout == f"ran: -m pytest {ignored} -k name\n"
+    done = machine.run("test", OPENMEM_TEST_SKIP="claude,opencode")
     assert done.returncode == 1
-    assert "the agent tests need Node 20 with npm; OPENMEM_TEST_SKIP=claude leaves them out" in done.stderr
+    assert "the agent tests need Node 20 with npm; OPENMEM_TEST_SKIP=codex leaves those of codex out" in done.stderr
+
+
+def test_each_agent_is_installed_once_at_its_pinned_version(machine: Machine) -> None:
+    machine.uv()
+    machine.python(machine.bin / "python3.13")
+    machine.script(machine.bin / "npm", _NPM.format(log=machine.log.with_name("npm.log")))
+    for _ in range(2):
+        done = machine.run("test")
+        assert (done.returncode, done.stdout) == (0, "ran: -m pytest\n"), done.stderr
+    installed = machine.log.with_name("npm.log").read_text().split()
+    assert [package.rpartition("@")[0] for package in installed] == [
+        "@anthropic-ai/claude-code",
+        "@openai/codex",
+        "opencode-ai",
+    ]
+    assert all(package.rpartition("@")[2][0].isdigit() for package in installed)
 
 
 def test_an_agent_that_cannot_be_installed_fails_the_tests(machine: Machine) -> None:
@@ -272,4 +345,4 @@ def test_an_agent_that_cannot_be_installed_fails_the_tests(machine: Machine) -> 
     machine.script(machine.bin / "npm", "#!/bin/sh\necho 'npm: no network' >&2\nexit 1\n")
     done = machine.run("test")
     assert done.returncode == 1
-    assert "npm: no network\nopenmem-context: Claude Code could not be installed" in done.stderr
+    assert "npm: no network\nopenmem-context: @anthropic-ai/claude-code could not be installed" in done.stderr

@@ -14,15 +14,18 @@ import msgspec
 from mitmproxy import ctx, http
 from mitmproxy.proxy import mode_specs
 from openmem_store import retention, settings
+from openmem_store.embedding import UnavailableError
 from openmem_store.layout import Layout
 from openmem_store.queue import WriteQueue
+from openmem_store.settings import Settings
 from openmem_store.version import code_hash
 
-from . import hosts
+from . import embedder, hosts
 from .booking import Ticket
 from .core import adapter
 from .core.adapter import Route
 from .core.usage import Tap
+from .embedder import Background
 from .failopen import failure, to_stderr
 from .healing import HEALABLE, please_retry, retries
 from .resend import Answer, Upstream, resend
@@ -69,6 +72,7 @@ class OpenMem:
         self._refuses_websocket = True
         self._told_of_websocket = False
         self._queue: WriteQueue | None = None
+        self._embedder: Background | None = None
         self._pools: list[ThreadPoolExecutor] = []
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -88,11 +92,15 @@ class OpenMem:
         workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="openmem-work")
         disk = ThreadPoolExecutor(1, thread_name_prefix="openmem-disk")
         self._pools = [workers, disk]
-        self._sessions = Sessions(values, layout, self._queue, workers=workers, disk=disk, log=to_stderr)
+        self._embedder = _embedder(values, layout, self._queue)
+        stored = self._embedder.stored if self._embedder else None
+        self._sessions = Sessions(values, layout, self._queue, workers=workers, disk=disk, log=to_stderr, stored=stored)
         workers.submit(_sweep, layout, values.ttl_days, self._queue)
 
     def done(self) -> None:
         """Drain the writes, at most 5 s. Must not be async: mitmproxy calls it synchronously on a reload."""
+        if self._embedder is not None:
+            self._embedder.close()
         for pool in reversed(self._pools):
             pool.shutdown(wait=False)
         if self._queue is not None:
@@ -323,6 +331,16 @@ def _with_beta(stated: str, value: str) -> str:
 def _is_large(request: http.Request) -> bool:
     length = request.headers.get("content-length", "")
     return "transfer-encoding" in request.headers or (length.isdecimal() and int(length) > LARGE)
+
+
+def _embedder(values: Settings, layout: Layout, queue: WriteQueue) -> Background | None:
+    """Return what embeds the stored rows; None where that is off, or cannot be, which is said once."""
+    try:
+        work = embedder.work(values, layout, queue, log=to_stderr)
+    except UnavailableError as error:
+        to_stderr(f"openmem-context: no vectors: {error}")
+        return None
+    return Background(work) if work is not None else None
 
 
 def _sweep(layout: Layout, ttl_days: int, queue: WriteQueue) -> None:

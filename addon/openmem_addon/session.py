@@ -92,12 +92,13 @@ class Sessions:
         disk: Executor,
         log: Log,
         now: Callable[[], datetime] | None = None,
+        stored: Callable[[str], None] | None = None,
     ) -> None:
-        """`disk` must have one thread: it keeps the writes of a state file in order."""
+        """`disk` and `stored` as `Storage` takes them."""
         self._settings = settings
         self._workers = workers
         self._log = log
-        self._storage = Storage(layout, queue, disk=disk, log=log, now=now)
+        self._storage = Storage(layout, queue, disk=disk, log=log, now=now, stored=stored)
         self.booking = Booking(self._storage)
         self.healing = Healing(self._storage, log)
         self._recent = Recent()

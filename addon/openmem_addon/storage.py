@@ -54,13 +54,18 @@ class Storage:
         disk: Executor,
         log: Log,
         now: Callable[[], datetime] | None = None,
+        stored: Callable[[str], None] | None = None,
     ) -> None:
-        """`disk` must have one thread: it keeps the writes of a state file in order."""
+        """`disk` must have one thread: it keeps the writes of a state file in order.
+
+        `stored` is told of a session when rows of it were written, on the thread that wrote them.
+        """
         self._layout = layout
         self._queue = queue
         self._disk = disk
         self._log = log
         self._now = now or partial(datetime.now, UTC)
+        self._stored = stored
         self._elsewhere = Elsewhere(layout)
 
     async def prepare(self, session: Session) -> None:
@@ -182,7 +187,10 @@ class Storage:
             blobs=result.blob_ids,
             at=self._at(),
         )
-        return self._queue.call(session.sid, job, size=sum(len(row.text) for row in result.rows))
+        written = self._queue.call(session.sid, job, size=sum(len(row.text) for row in result.rows))
+        if self._stored is not None:
+            written.add_done_callback(partial(_tell, self._stored, session.sid))
+        return written
 
     def record(self, session: Session, event: Event, *, quiet: bool = False) -> None:
         """Append an event behind the request. `quiet` is for one about a failure that was logged already."""
@@ -222,6 +230,11 @@ class Storage:
 
     async def _on_disk[**P, T](self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._disk, partial(function, *args, **kwargs))
+
+
+def _tell(stored: Callable[[str], None], sid: str, written: Future[None]) -> None:
+    if not written.cancelled() and written.exception() is None:
+        stored(sid)
 
 
 def _retire(writer: SessionWriter, *, thread: str, at: str) -> None:

@@ -38,6 +38,8 @@ _NAME_BLOBS = """UPDATE messages SET blob_id = named.value->>1 FROM json_each(?)
   WHERE seq = named.value->>0"""
 _RETIRE = """UPDATE messages SET in_context = 0, trimmed_at_seq = NULL, trimmed_at = ?
   WHERE thread = ? AND in_context = 1"""
+_VECTOR = """INSERT OR REPLACE INTO vectors (message_seq, model, dim, blob)
+  SELECT seq, ?, ?, ? FROM messages WHERE fingerprint = ?"""
 _INDEX = "SELECT fingerprint, seq, in_context, blob_id IS NOT NULL FROM messages"
 _REBUILD = (
     "INSERT INTO messages_fts (messages_fts) VALUES ('rebuild')",
@@ -144,6 +146,21 @@ class SessionWriter:
         def work(connection: apsw.Connection) -> None:
             with self._transaction(connection):
                 connection.execute(_EVENTS[type(event)], values)
+
+        self._attempt(work)
+
+    def store_vectors(self, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Store vectors of `model` by their rows' fingerprints; an empty one marks a row that is given up.
+
+        A row that is gone meanwhile is passed over, and no file is created for one: it was deleted.
+        """
+        if not self._path.exists():
+            return
+        values = [(model, len(vector) // 4, vector, fingerprint) for fingerprint, vector in vectors.items()]
+
+        def work(connection: apsw.Connection) -> None:
+            with self._transaction(connection):
+                connection.executemany(_VECTOR, values)
 
         self._attempt(work)
 

@@ -24,6 +24,7 @@ from openmem_store.layout import Layout
 from openmem_store.version import code_hash
 
 from fixtures.provider.wire import Json
+from tests import embeddings
 from tests.conversations import assistant, body, chat, encode, user
 
 STREAMS = Path(__file__).parents[2] / "fixtures" / "sse"
@@ -451,3 +452,53 @@ async def test_the_header_that_bypasses_goes_no_further(ours: Proxy) -> None:
     flow = await ours.request(ours.flow(headers={"x-openmem-bypass": "1"}))
     assert "x-openmem-bypass" not in flow.request.headers
     assert flow.request.content == ASKED
+
+
+# --- vectors -------------------------------------------------------------------------------------------------
+
+
+async def test_stored_rows_are_embedded_behind_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def reply(request: embeddings.Request) -> tuple[int, bytes]:
+        loop.call_soon_threadsafe(asked.set)
+        return embeddings.vectors(request)
+
+    with embeddings.served(reply) as endpoint:
+        monkeypatch.setenv("OPENMEM_STATE_DIR", str(tmp_path))
+        monkeypatch.setenv("CONTEXT_EMBEDDING_MODEL", "m")
+        monkeypatch.setenv("CONTEXT_EMBEDDING_URL", endpoint.url)
+        made = Proxy(Layout(tmp_path / "context"))
+        with taddons.context(made.addon):
+            made.addon.running()
+            await made.request(made.flow())
+            async with asyncio.timeout(20):
+                await asked.wait()
+            made.addon.done()
+    (request, *_) = endpoint.requests
+    assert request.body["model"] == "m"
+    assert request.body["input"][0] == "more", "the newest row first"
+
+
+async def test_a_local_model_that_is_not_installed_is_said_and_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENMEM_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("CONTEXT_EMBEDDING_MODEL", "local")
+    monkeypatch.setattr("openmem_store.localmodel.PACKAGES", ("no_such_package",))
+    made = Proxy(Layout(tmp_path / "context"))
+    with taddons.context(made.addon):
+        made.addon.running()
+        await made.request(made.flow())
+        made.addon.done()
+    assert capsys.readouterr().err == (
+        "openmem-context: no vectors: embedding_model = local needs no_such_package: "
+        "install openmem-context[local-embeddings]\n"
+    )
+
+
+async def test_without_a_model_nothing_embeds(ours: Proxy) -> None:
+    await ours.request(ours.flow())
+    assert await ours.select("SELECT count(*) FROM vectors") == [(0,)]
+    assert ours.addon._embedder is None

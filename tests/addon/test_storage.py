@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from openmem_addon import trimstate
 from openmem_addon.core.view import Thread, View
+from openmem_addon.session import Sessions
 from openmem_addon.storage import Session, Storage
 from openmem_addon.trimstate import TrimState
 from openmem_store.events import FailOpen
@@ -12,6 +13,7 @@ from openmem_store.rows import Draft, chain
 from openmem_store.writer import SessionWriter, WriterBusy
 
 from tests.addon.house import AT, NOW, SID, House
+from tests.conversations import body, chat, user
 
 KEY = "main/root"
 THREAD = Thread(base=View(instruct=True))
@@ -166,3 +168,27 @@ async def test_a_line_about_a_session_is_told_once(house: House, storage: Storag
 async def test_changed_threads_of_other_sessions_are_found(house: House, storage: Storage, session: Session) -> None:
     trimstate.write(house.layout, "other", TrimState(threads={KEY: THREAD}).encoded())
     assert await storage.changed_elsewhere(session) == [("other", KEY, THREAD)]
+
+
+async def test_who_embeds_is_told_when_rows_were_written_and_only_then(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    sessions = Sessions(
+        house.settings,
+        house.layout,
+        house.queue,
+        workers=house.workers,
+        disk=house.disk,
+        log=house.lines.append,
+        stored=told.append,
+    )
+    house.sessions = sessions
+    with monkeypatch.context() as broken:
+        broken.setattr(SessionWriter, "sync", raises(OSError(28, "full")))
+        await house.ask(body(*chat(1), user("first")))
+        await house.settle()
+        assert told == []
+    await house.ask(body(*chat(1), user("first")))
+    await house.settle()
+    assert told == [SID]

@@ -646,3 +646,28 @@ def test_any_history_of_forks_and_rewinds_is_stored_as_a_simple_model_says(reque
             ask(path, "SELECT seq, text, in_context, trimmed_at_seq, trimmed_at FROM messages ORDER BY seq") == expected
         )
         assert ask(path, "SELECT count(*) FROM lines") == [(len(model),)]
+
+
+def vectors(path: Path) -> list[tuple[object, ...]]:
+    return ask(path, "SELECT message_seq, model, dim, blob FROM vectors ORDER BY message_seq, model")
+
+
+def test_vectors_are_stored_by_their_rows_fingerprints(writer: SessionWriter, path: Path, say: Say) -> None:
+    rows = say("a", "b", "c")
+    store(writer, rows)
+    writer.store_vectors("m", {rows[1].fingerprint: bytes(8), rows[2].fingerprint: b"", "f" * 32: bytes(8)})
+    writer.store_vectors("other", {rows[1].fingerprint: bytes(4)})
+    assert vectors(path) == [(2, "m", 2, bytes(8)), (2, "other", 1, bytes(4)), (3, "m", 0, b"")]
+    writer.store_vectors("m", {rows[2].fingerprint: bytes(8)})
+    assert vectors(path)[2] == (3, "m", 2, bytes(8))
+
+
+def test_vectors_of_a_session_that_was_deleted_create_no_file(writer: SessionWriter, path: Path, say: Say) -> None:
+    rows = say("a")
+    writer.store_vectors("m", {rows[0].fingerprint: bytes(4)})
+    assert not path.exists()
+    store(writer, rows)
+    for file in path.parent.iterdir():
+        file.unlink()
+    writer.store_vectors("m", {rows[0].fingerprint: bytes(4)})
+    assert not path.exists()
