@@ -13,7 +13,7 @@ import msgspec
 import regress
 
 from openmem_store.reader import excerpts, expression, sandbox, scope
-from openmem_store.reader.databases import Source, connect
+from openmem_store.reader.source import Source, connect
 
 REPORT_SECONDS = 0.05
 """Between two reports of unfinished work."""

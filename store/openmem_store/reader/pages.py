@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from openmem_store.reader import databases
+from openmem_store.reader import source
 from openmem_store.reader.answers import MOST_WEIGHT, RefusedError, weight
 
 
@@ -33,8 +33,8 @@ def cut(text: str, offset: int, limit: int) -> Page:
 
 
 def row(database: Path, seq: int) -> str:
-    """Return the whole text of one row. Raises RefusedError where there is none, and as `databases.readable`."""
-    with databases.opened(database) as connection:
+    """Return the whole text of one row. Raises RefusedError where there is none, and as `source.readable`."""
+    with source.opened(database) as connection:
         text = connection.execute("SELECT text FROM main.messages WHERE seq = ?", (seq,)).get
     if not isinstance(text, str):
         raise RefusedError(f"seq {seq} is not in this session: use a seq that smart_compact_search returned")

@@ -10,11 +10,11 @@ import msgspec
 import regress
 
 from openmem_store import schema
-from openmem_store.reader import child, databases, expression, matcher, results, scope
+from openmem_store.reader import child, expression, matcher, results, scope, source
 from openmem_store.reader.answers import RefusedError
-from openmem_store.reader.databases import Source
 from openmem_store.reader.results import Answer, Hit, Result
 from openmem_store.reader.search import Request
+from openmem_store.reader.source import Source
 
 MOST_CHARACTERS = 200
 """Of one pattern."""
@@ -74,7 +74,7 @@ def _sources(stack: ExitStack, files: dict[str, Path]) -> tuple[dict[str, Source
     skipped: dict[str, str] = {}
     for sid, path in files.items():
         try:
-            sources[sid] = stack.enter_context(databases.readable(path))
+            sources[sid] = stack.enter_context(source.readable(path))
         except (apsw.Error, schema.UnsupportedSchema) as error:
             skipped[sid] = results.unreadable(error)
     return sources, skipped
@@ -86,7 +86,7 @@ def _shown(report: matcher.Report, sources: dict[str, Source], request: Request)
         opened: dict[str, tuple[apsw.Connection, scope.Rows]] = {}
         for number, match in enumerate(report.matches):
             if match.sid not in opened:
-                connection = databases.connect(sources[match.sid])
+                connection = source.connect(sources[match.sid])
                 stack.callback(connection.close)
                 opened[match.sid] = connection, scope.Rows(connection, request.scope)
             connection, rows = opened[match.sid]

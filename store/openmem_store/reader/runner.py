@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from openmem_store.reader import echoes, sandbox
-from openmem_store.reader.databases import Source, connect
+from openmem_store.reader.source import Source, connect
 
 MOST_ROWS = 200
 MOST_CELL = 2000

@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from openmem_store import schema
-from openmem_store.reader import databases, excerpts, ranking, results, scope, words
+from openmem_store.reader import excerpts, ranking, results, scope, source, words
 from openmem_store.reader.results import Answer, Hit, Result
 
 
@@ -49,7 +49,7 @@ def search(query: str, request: Request, files: dict[str, Path], *, why: str) ->
         found: dict[str, _Session] = {}
         for sid, path in files.items():
             try:
-                connection = stack.enter_context(databases.opened(path))
+                connection = stack.enter_context(source.opened(path))
                 found[sid] = _one(connection, sid, query, request)
             except (apsw.Error, schema.UnsupportedSchema) as error:
                 skipped[sid] = results.unreadable(error)

@@ -7,9 +7,10 @@ import apsw
 import msgspec
 
 from openmem_store import schema
-from openmem_store.reader import child, databases, runner
+from openmem_store.reader import child, runner
 from openmem_store.reader.answers import RefusedError, weight
 from openmem_store.reader.runner import Table
+from openmem_store.reader.source import readable
 
 SECONDS = 2.0
 """Wall time of one statement."""
@@ -56,7 +57,7 @@ async def run(database: Path, statement: str) -> Table:
     """
     check(statement)
     try:
-        with databases.readable(database) as source:
+        with readable(database) as source:
             job = msgspec.json.encode(runner.Job(source, statement))
             outcome = await child.run("openmem_store.reader.runner", job, seconds=SECONDS)
     except (apsw.Error, schema.UnsupportedSchema) as error:

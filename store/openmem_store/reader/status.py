@@ -8,7 +8,7 @@ import msgspec
 
 from openmem_store import registration, schema, version
 from openmem_store.layout import Layout
-from openmem_store.reader import databases
+from openmem_store.reader import databases, source
 
 MOST_SESSIONS = 10
 """Sessions listed one by one."""
@@ -89,7 +89,7 @@ def summary(layout: Layout, *, now: float) -> Summary:
     counts: dict[str, _Counts] = {}
     for sid in sids:
         try:
-            with databases.opened(layout.database(sid)) as connection:
+            with source.opened(layout.database(sid)) as connection:
                 counts[sid] = _count(connection)
         except (apsw.Error, schema.UnsupportedSchema):
             continue

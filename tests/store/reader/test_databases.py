@@ -1,12 +1,10 @@
-"""Which session files are read, and how one is opened."""
+"""Which session files are read."""
 
 import os
-import shutil
 from pathlib import Path
 
-import apsw
 import pytest
-from openmem_store import registration, schema
+from openmem_store import registration
 from openmem_store.layout import Layout
 from openmem_store.reader import databases
 from openmem_store.reader.answers import RefusedError
@@ -61,83 +59,6 @@ def test_a_commit_in_the_log_makes_a_session_new(layout: Layout) -> None:
     log.write_bytes(b"frames")
     os.utime(log, (1_000_000, 1_000_000))
     assert databases.stored(layout) == ("old", "new")
-
-
-def versions(path: Path, version: int) -> Path:
-    """Make a session file as an earlier release left it."""
-    connection = apsw.Connection(str(path))
-    for statement in schema.SCHEMA:
-        connection.execute(statement)
-    for number, statements in schema.MIGRATIONS.items():
-        for statement in statements if number <= version else ():
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
-    return path
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_earlier_versions_are_read(tmp_path: Path, version: int) -> None:
-    with databases.opened(versions(tmp_path / "s.db", version)) as connection:
-        assert schema.user_version(connection) == version
-
-
-@pytest.mark.parametrize("version", [0, 4])
-def test_other_versions_are_not_read(tmp_path: Path, version: int) -> None:
-    with pytest.raises(schema.UnsupportedSchema), databases.opened(versions(tmp_path / "s.db", version)):
-        pass
-
-
-def unwritable(monkeypatch: pytest.MonkeyPatch, *, error: type[apsw.Error], refused: Path) -> None:
-    """Make SQLite refuse a file as it does in a directory that takes no `-shm`; root may write anywhere."""
-    open_reader = schema.open_reader
-
-    def refusing(path: Path, *, immutable: bool = False) -> apsw.Connection:
-        if path == refused and not immutable:
-            raise error("attempt to write a readonly database")
-        return open_reader(path, immutable=immutable)
-
-    monkeypatch.setattr(schema, "open_reader", refusing)
-
-
-@pytest.mark.parametrize("error", [apsw.ReadOnlyError, apsw.CantOpenError])
-def test_a_complete_file_in_a_read_only_directory_is_read(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, error: type[apsw.Error]
-) -> None:
-    database = store(layout, "s", said("kept"))
-    unwritable(monkeypatch, error=error, refused=database)
-    with databases.readable(database) as source:
-        assert source == databases.Source(str(database), immutable=True)
-        connection = databases.connect(source)
-        assert connection.execute("SELECT text FROM messages").get == "kept"
-        connection.close()
-
-
-def test_rows_in_the_log_are_read_in_a_read_only_directory(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file that is told not to change would show only what was checkpointed."""
-    live = store(layout, "live", said("kept"))
-    writer = schema.open_writer(live)
-    writer.execute("UPDATE messages SET name = 'in the log'")
-    frozen = tmp_path / "frozen.db"
-    shutil.copyfile(live, frozen)
-    shutil.copyfile(live.with_name("live.db-wal"), tmp_path / "frozen.db-wal")
-    writer.close()
-    unwritable(monkeypatch, error=apsw.CantOpenError, refused=frozen)
-    with databases.readable(frozen) as source:
-        copy = Path(source.path)
-        connection = databases.connect(source)
-        assert connection.execute("SELECT name FROM messages").get == "in the log"
-        connection.close()
-    assert copy != frozen
-    assert not copy.parent.exists()
-
-
-def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(apsw.CantOpenError), databases.opened(tmp_path / "none.db"):
-        pass
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_workspace_is_the_git_root_or_the_directory(tmp_path: Path) -> None:

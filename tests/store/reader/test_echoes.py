@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, echoes
+from openmem_store.reader import echoes, source
 
 from tests.store.reader.conversation import called, replied, returned, said, store
 
@@ -14,7 +14,7 @@ ANSWER = '{"note":"' + echoes.ANSWER_MARKER + '","results":[{"excerpt":"the harb
 
 def prepared(database: Path) -> tuple[echoes.Echoes, list[tuple[int, str]], list[str]]:
     """Return the echoes of a database and what its two views show."""
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         found = echoes.prepare(connection)
         messages = list(connection.execute("SELECT seq, text FROM source_messages ORDER BY seq"))
         lines = [text for (text,) in connection.execute("SELECT text FROM source_lines ORDER BY id")]
@@ -101,7 +101,7 @@ def test_what_tells_by_its_text_is_known_without_the_names(layout: Layout) -> No
         returned("exec", f"before\n{ANSWER}"),
         returned("exec", ANSWER),
     )
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         assert echoes.content(connection) == echoes.Echoes(frozenset({3, 5}), {4: frozenset({2})})
     assert prepared(database)[0].rows == {1, 2, 3, 5}
 
@@ -111,5 +111,5 @@ def test_preparing_changes_no_byte_of_the_session_file(layout: Layout) -> None:
     before = database.read_bytes()
     prepared(database)
     assert database.read_bytes() == before
-    with databases.opened(database) as connection, pytest.raises(apsw.ReadOnlyError):
+    with source.opened(database) as connection, pytest.raises(apsw.ReadOnlyError):
         connection.execute("DELETE FROM messages")

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from openmem_store.layout import Layout
 from openmem_store.reader import expression, matcher, sandbox, scope
-from openmem_store.reader.databases import Source
 from openmem_store.reader.excerpts import MOST_LINES, Span
+from openmem_store.reader.source import Source
 
 from tests.store.reader.conversation import said, store
 

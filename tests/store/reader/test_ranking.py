@@ -2,7 +2,7 @@
 
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, ranking, scope, words
+from openmem_store.reader import ranking, scope, source, words
 
 from tests.store.reader.conversation import Draft, replied, said, store
 
@@ -10,7 +10,7 @@ EVERYTHING = scope.Scope(("user", "assistant", "tool"), None, include_echoes=Fal
 
 
 def order(layout: Layout, name: str, query: str, *drafts: Draft) -> ranking.Order:
-    with databases.opened(store(layout, "s", *drafts)) as connection:
+    with source.opened(store(layout, "s", *drafts)) as connection:
         rows = scope.Rows(connection, EVERYTHING)
         found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
         matched: dict[int, int] = {}

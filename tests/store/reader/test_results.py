@@ -4,7 +4,7 @@ import apsw
 import pytest
 from openmem_store import schema
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, results, scope
+from openmem_store.reader import results, scope, source
 from openmem_store.reader.echoes import ANSWER_MARKER
 
 from tests.store.reader.conversation import Draft, returned, said, store
@@ -13,7 +13,7 @@ EVERYTHING = scope.Scope(("user", "assistant", "tool"), None, include_echoes=Fal
 
 
 def show(layout: Layout, draft: Draft, hit: results.Hit, size: int = 1500) -> results.Result:
-    with databases.opened(store(layout, "s", draft)) as connection:
+    with source.opened(store(layout, "s", draft)) as connection:
         rows = scope.Rows(connection, EVERYTHING)
         return results.show(connection, hit, rows, lambda text, skipped: (), size=size, context=0)
 

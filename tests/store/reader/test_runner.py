@@ -4,7 +4,7 @@ import apsw
 import pytest
 from openmem_store.layout import Layout
 from openmem_store.reader import echoes, runner
-from openmem_store.reader.databases import Source, connect
+from openmem_store.reader.source import Source, connect
 
 from tests.store.reader.conversation import said, store
 

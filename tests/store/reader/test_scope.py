@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, scope
+from openmem_store.reader import scope, source
 
 from tests.store.reader.conversation import called, replied, returned, said, store
 
@@ -29,7 +29,7 @@ def conversation(layout: Layout):
 
 @contextmanager
 def rows(layout: Layout, chosen: scope.Scope) -> Generator[scope.Rows]:
-    with databases.opened(conversation(layout)) as connection:
+    with source.opened(conversation(layout)) as connection:
         yield scope.Rows(connection, chosen)
 
 

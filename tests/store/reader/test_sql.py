@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, runner, sql
+from openmem_store.reader import runner, source, sql
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.echoes import ANSWER_MARKER
 
@@ -124,7 +124,7 @@ async def test_a_statement_without_end_is_stopped(
 async def refused(database: Path, statement: str) -> str:
     """Run a statement that must fail; the files stay as they are and the next statement is answered."""
     directory = database.parent
-    with databases.opened(database):  # a reader leaves a -wal and a -shm behind
+    with source.opened(database):  # a reader leaves a -wal and a -shm behind
         pass
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     with pytest.raises(RefusedError) as refusal:

@@ -10,7 +10,7 @@ from openmem_store.reader import status
 from openmem_store.writer import SessionWriter
 
 from tests.store.reader.conversation import VERSION, replied, said, store
-from tests.store.reader.test_databases import versions
+from tests.store.reader.test_source import versions
 
 NOW = 2_000_000.0
 

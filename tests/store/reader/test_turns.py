@@ -2,7 +2,7 @@
 
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, echoes, turns
+from openmem_store.reader import echoes, source, turns
 
 from tests.store.reader.conversation import Draft, called, replied, returned, said, store
 
@@ -11,7 +11,7 @@ SEARCH = "mcp__openmem__smart_compact_search"
 
 def headings(layout: Layout, *drafts: Draft) -> dict[int, str]:
     """Return the heading of every row of the user."""
-    with databases.opened(store(layout, "s", *drafts)) as connection:
+    with source.opened(store(layout, "s", *drafts)) as connection:
         found = turns.Turns(connection, echoes.content(connection))
         rows = connection.execute("SELECT seq FROM messages WHERE role = 'user'").fetchall()
         return {seq: found.heading(seq) for (seq,) in rows}
@@ -67,7 +67,7 @@ def test_rows_of_two_threads_are_never_beside_each_other(layout: Layout) -> None
     store(layout, "s", said("one"), replied("two"))
     store(layout, "s", said("other"), replied("thread"))
     database = store(layout, "s", said("one"), replied("two"), said("three"))
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         placed = {seq: place for place, seq in turns.Positions(connection).of(range(1, 6)).items()}
     for here, there in (({1, 2, 5}, {3, 4}),):
         assert min(abs(placed[a] - placed[b]) for a in here for b in there) > turns.REACH
@@ -75,5 +75,5 @@ def test_rows_of_two_threads_are_never_beside_each_other(layout: Layout) -> None
 
 
 def test_the_rows_of_a_single_thread_are_numbered_as_they_are(layout: Layout) -> None:
-    with databases.opened(store(layout, "s", said("one"), replied("two"))) as connection:
+    with source.opened(store(layout, "s", said("one"), replied("two"))) as connection:
         assert turns.Positions(connection).of({2, 1}) == {1: 1, 2: 2}

@@ -2,7 +2,7 @@
 
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import databases
+from openmem_store.reader import source
 from openmem_store.reader.vocabulary import Vocabulary, one_slip, says_something
 from openmem_store.reader.words import Tokenizer, parse
 
@@ -10,7 +10,7 @@ from tests.store.reader.conversation import said, store
 
 
 def test_other_endings_are_relatives(layout: Layout) -> None:
-    with databases.opened(store(layout, "s", said("deployed deploys deployer happy happiness deploy"))) as connection:
+    with source.opened(store(layout, "s", said("deployed deploys deployer happy happiness deploy"))) as connection:
         vocabulary, tokenizer = Vocabulary(connection), Tokenizer(connection)
         assert set(vocabulary.relatives(parse("deploying", tokenizer)[0])) == {"deploy", "deployed", "deploys"}
         assert vocabulary.relatives(parse("happy", tokenizer)[0]) == ("happiness",)
@@ -18,14 +18,14 @@ def test_other_endings_are_relatives(layout: Layout) -> None:
 
 
 def test_words_written_together_are_joined(layout: Layout) -> None:
-    with databases.opened(store(layout, "s", said("call getApiKey now"))) as connection:
+    with source.opened(store(layout, "s", said("call getApiKey now"))) as connection:
         asked = parse("how to get api key here", Tokenizer(connection))
         assert Vocabulary(connection).joined(asked) == {"getapikey": (2, 5)}
 
 
 @pytest.mark.parametrize("slip", ["handler", "handlrs", "handlesr", "xhandlers", "hqndlers", "handlerz", "ahndlers"])
 def test_one_slip_is_found(layout: Layout, slip: str) -> None:
-    with databases.opened(store(layout, "s", said("the handlers and the handle"))) as connection:
+    with source.opened(store(layout, "s", said("the handlers and the handle"))) as connection:
         assert "handlers" in Vocabulary(connection).slips(parse(slip, Tokenizer(connection))[0])
 
 
@@ -41,7 +41,7 @@ def test_a_slip_is_one_character(one: str, other: str, slip: bool) -> None:
 
 
 def test_stop_words_and_single_letters_say_nothing(layout: Layout) -> None:
-    with databases.opened(store(layout, "s", said("x"))) as connection:
+    with source.opened(store(layout, "s", said("x"))) as connection:
         tokenizer = Tokenizer(connection)
         telling = [word.text for word in parse("What is the KEY-7 of 7 a 木 --", tokenizer) if says_something(word)]
     assert telling == ["KEY-7", "7", "木", "--"]

@@ -6,7 +6,7 @@ import apsw
 import pytest
 from openmem_store import schema
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, words
+from openmem_store.reader import source, words
 
 from tests.store.reader.conversation import said, store
 
@@ -21,7 +21,7 @@ ODD = (
 @pytest.mark.parametrize("query", ODD)
 def test_any_text_is_a_legal_query(layout: Layout, query: str) -> None:
     database = store(layout, "s", said("nothing of the kind"))
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
         words.line_counts(connection, found, {1}, {1: {1}})
 
@@ -29,7 +29,7 @@ def test_any_text_is_a_legal_query(layout: Layout, query: str) -> None:
 @pytest.mark.parametrize("text", ["multi-agent", "toolu_01AB-9", "src/a.py", "don't", "C++", "--flag", "🌤", "()", "*"])
 def test_a_row_is_found_by_the_text_it_holds(layout: Layout, text: str) -> None:
     database = store(layout, "s", said("other words"), said(f"here it is: {text} and more"))
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         (word,) = words.parse(text, words.Tokenizer(connection))
         assert words.find(connection, word).seqs == {2}
 
@@ -39,7 +39,7 @@ def test_words_inside_an_unspaced_run_are_found(layout: Layout, query: str) -> N
     """Two characters are enough, and an id written onto such a run is found too."""
     row = "步骤2重跑gen-itgc后检查 设备清单 日本語検索 한국어검색 数据db库"
     database = store(layout, "s", said("plain words"), said(row))
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         (word,) = words.parse(query, words.Tokenizer(connection))
         found = words.find(connection, word)
         assert found.seqs == {2}
@@ -48,14 +48,14 @@ def test_words_inside_an_unspaced_run_are_found(layout: Layout, query: str) -> N
 
 def test_matching_ignores_case_and_diacritics(layout: Layout) -> None:
     database = store(layout, "s", said("The CAFÉ is open"))
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         (word,) = words.parse("cafe", words.Tokenizer(connection))
         assert words.find(connection, word).seqs == {1}
 
 
 def test_text_behind_a_nul_is_found(layout: Layout) -> None:
     database = store(layout, "s", said("before\0 KEY-7 ~~~ end"))
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         for word in words.parse("KEY-7 ~~~", words.Tokenizer(connection)):
             assert words.find(connection, word).seqs == {1}
 
@@ -70,7 +70,7 @@ def test_a_word_said_twice_counts_once() -> None:
 
 def test_a_line_counts_when_it_holds_every_word(layout: Layout) -> None:
     database = store(layout, "s", said("red fish\nblue fish\nred 设备清单 fish"), said("red"), said("fish"))
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
 
         def counts(query: str, among: set[int] = {1, 2, 3}, without: dict[int, set[int]] = {}) -> dict[int, int]:  # noqa: B006, never changed
             found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
@@ -100,6 +100,6 @@ def test_many_lines_in_few_rows_are_counted_the_same_way_wherever_their_ids_lie(
 
 
 def _counts(database: Path, query: str) -> dict[int, int]:
-    with databases.opened(database) as connection:
+    with source.opened(database) as connection:
         found = [words.find(connection, word) for word in words.parse(query, words.Tokenizer(connection))]
         return words.line_counts(connection, found, {1, 2, 3}, {})
