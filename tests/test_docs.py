@@ -14,11 +14,6 @@ CERTIFICATES = (ROOT / "certs" / "README.md").read_text()
 
 NOT_USED_YET = {
     "cold_trim_fraction",
-    "embedding_model",
-    "embedding_url",
-    "embedding_api_key",
-    "embedding_timeout_s",
-    "embedding_max_chars",
     "recall",
     "recall_max_chars",
     "bank",
@@ -53,9 +48,9 @@ def test_each_settings_key_and_default_are_those_of_the_code() -> None:
         source = fields.get(name.strip("` "))
         if source is None:
             continue
-        assert IN_CODE.findall(place) == [f"[{source.table}]", source.key]
+        assert IN_CODE.findall(place) == ([f"[{source.table}]", source.key] if source.table else [])
         value = getattr(defaults, source.field)
-        shown = {True: "1", False: "0", (): "none"}.get(value, str(value))
+        shown = {True: "1", False: "0", (): "none", "": "none", 30.0: "30"}.get(value, str(value))
         assert default == shown, name
 
 
