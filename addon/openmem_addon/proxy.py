@@ -24,6 +24,7 @@ from . import embedder, hosts
 from .booking import Ticket
 from .core import adapter
 from .core.adapter import Route
+from .core.decoding import decoded
 from .core.usage import Tap
 from .embedder import Background
 from .failopen import failure, to_stderr
@@ -41,6 +42,9 @@ WEBSOCKET_PATH = "/responses"
 """End of a path on which a client may ask for a WebSocket: it would send only what is new, and its history never."""
 
 BETA = "anthropic-beta"
+
+MOST_DECODED = 64 << 20
+"""Bytes of a body without its encoding; a larger one passes as it is. No context window holds as much."""
 
 LARGE = 1 << 20
 """Bytes from which a body that we do not read is not held in memory."""
@@ -124,13 +128,14 @@ class OpenMem:
         if route is None or self._sessions is None:
             return
         self._requests += 1
-        try:
-            body = flow.request.get_content()
-        except ValueError as error:
-            to_stderr(str(failure(error)))  # a content-encoding that the body does not have
-            return
-        if body is None:
+        sent = flow.request.raw_content
+        if sent is None:
             return  # larger than mitmproxy buffers: it is already on its way
+        try:
+            body = decoded(sent, flow.request.headers.get("content-encoding", ""), most=MOST_DECODED)
+        except ValueError as error:
+            to_stderr(str(failure(error)))
+            return
         headers = {name.lower(): value for name, value in flow.request.headers.items()}
         flow.request.headers.pop(BYPASS_HEADER, None)
         inbound = Inbound(route, headers, body)

@@ -18,7 +18,8 @@ from mitmproxy.proxy import mode_specs
 from mitmproxy.test import taddons, tflow, tutils
 from openmem_addon import proxy
 from openmem_addon.core import texts
-from openmem_addon.core.usage import Tap, zstd
+from openmem_addon.core.decoding import zstd
+from openmem_addon.core.usage import Tap
 from openmem_addon.proxy import OpenMem
 from openmem_store.layout import Layout
 from openmem_store.version import code_hash

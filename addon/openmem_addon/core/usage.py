@@ -1,21 +1,13 @@
 """Own the tap beside a response: bytes in, the provider's own counts out. It never delays or changes a byte."""
 
 import re
-import sys
-import zlib
 from collections.abc import Callable
-from typing import Protocol
 
-import brotli  # pyright: ignore[reportMissingTypeStubs]  # ships none
 import msgspec
 from openmem_store.rows import Draft
 
 from . import source
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from .decoding import DecodeErrors, decoder
 
 MOST_BUFFERED = 8 << 20
 """Bytes of an unfinished event or of a whole JSON answer that are kept; beyond, the usage is unknown."""
@@ -91,7 +83,7 @@ class Tap:
             return
         try:
             self._buffer += self._decoder.decompress(chunk)
-        except (zlib.error, zstd.ZstdError, EOFError, _BROTLI_ERROR):
+        except DecodeErrors:
             self._lost = True
             return
         if self._stream:
@@ -143,75 +135,3 @@ class Tap:
             return  # not one of the wire's events: an error page, or an event cut short
         if found is not None:
             self._usage = self._usage.updated(found)
-
-
-class _Inflater(Protocol):
-    """A decompressor of one gzip member or one zstd frame."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-class Decoder(Protocol):
-    """An incremental decompressor."""
-
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-class _Identity:
-    def decompress(self, data: bytes, /) -> bytes:
-        return data
-
-
-class _Members:
-    """One member or frame after the other: an encoder may end one at each flush (RFC 1952, RFC 8878)."""
-
-    def __init__(self, make: Callable[[], _Inflater]) -> None:
-        self._make = make
-        self._current = make()
-
-    def decompress(self, data: bytes, /) -> bytes:
-        pieces: list[bytes] = []
-        while data:
-            if self._current.eof:
-                self._current = self._make()
-            pieces.append(self._current.decompress(data))
-            data = self._current.unused_data if self._current.eof else b""
-        return b"".join(pieces)
-
-
-class _Brotli:
-    def __init__(self) -> None:
-        self._process: Callable[[bytes], bytes] = brotli.Decompressor().process  # pyright: ignore
-
-    def decompress(self, data: bytes, /) -> bytes:
-        return self._process(data)
-
-
-_BROTLI_ERROR: type[Exception] = brotli.error  # pyright: ignore
-
-
-def _gunzip() -> _Inflater:
-    return zlib.decompressobj(wbits=47)
-
-
-DECODERS: dict[str, Callable[[], Decoder]] = {
-    "": _Identity,
-    "identity": _Identity,
-    "gzip": lambda: _Members(_gunzip),
-    "x-gzip": lambda: _Members(_gunzip),
-    "deflate": zlib.decompressobj,
-    "br": _Brotli,
-    "zstd": lambda: _Members(zstd.ZstdDecompressor),
-}
-
-
-def decoder(content_encoding: str) -> Decoder | None:
-    """Return a decoder for a `content-encoding`, None for one we do not know."""
-    make = DECODERS.get(content_encoding.strip().lower())
-    return make() if make else None

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openmem_addon.core import anthropic, usage
-from openmem_addon.core.usage import Tap, Usage, zstd
+from openmem_addon.core.decoding import zstd
+from openmem_addon.core.usage import Tap, Usage
 
 STREAMS = Path(__file__).parents[3] / "fixtures" / "sse"
 
