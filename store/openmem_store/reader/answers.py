@@ -7,6 +7,11 @@ from openmem_store.reader.echoes import ANSWER_MARKER
 MOST_WEIGHT = 30_000
 """Of one answer's variable part. Hosts cut answers at about 25,000 tokens; text costs 2 to 4 characters each."""
 
+MOST_LINES = 5
+"""Matching lines shown of a row: the last ones, since a key that was set twice counts with its last value."""
+
+Span = tuple[int, int, int]
+"""A line that matches: its number from 1, and where in it the match begins and ends, in code points."""
 
 PAGE = 20_000
 """Characters of one page of a long text, unless the call asks otherwise."""

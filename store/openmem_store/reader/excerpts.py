@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from openmem_store.reader.answers import MOST_LINES, Span
 from openmem_store.reader.words import Word
 
 WHOLE = 600
@@ -11,14 +12,8 @@ WHOLE = 600
 MOST_READ = 1_000_000
 """Characters at the end of a row in which its best lines are looked for; counts do not depend on it."""
 
-MOST_LINES = 5
-"""Matching lines shown: the last ones, since a key that was set twice counts with its last value."""
-
 MOST_LINE = 400
 """Characters of one line."""
-
-Span = tuple[int, int, int]
-"""A line that matches: its number from 1, and where in it the match begins and ends, in code points."""
 
 
 def head(text: str, size: int) -> str:

@@ -12,7 +12,8 @@ import apsw
 import msgspec
 import regress
 
-from openmem_store.reader import excerpts, expression, sandbox, scope
+from openmem_store.reader import expression, sandbox, scope
+from openmem_store.reader.answers import MOST_LINES, Span
 from openmem_store.reader.source import Source, connect
 
 REPORT_SECONDS = 0.05
@@ -37,7 +38,7 @@ class Match(msgspec.Struct, frozen=True):
     seq: int
     lines: int
     """How many of its lines match; 0 when only the text across lines does."""
-    spans: list[excerpts.Span]
+    spans: list[Span]
     """The last of these lines."""
 
 
@@ -118,13 +119,13 @@ def matching_lines(pattern: expression.Expression, text: str, skipped: frozenset
     if pattern.lines is None or skipped:
         return _one_by_one(pattern.line, text, skipped)
     found = pattern.lines.find_iter(text + "\n") or ()
-    last = deque(enumerate(found, 1), maxlen=excerpts.MOST_LINES)
+    last = deque(enumerate(found, 1), maxlen=MOST_LINES)
     return last[-1][0] if last else 0, [match.range().stop - 1 for _, match in last]
 
 
 def _one_by_one(line: regress.Regex, text: str, skipped: frozenset[int]) -> tuple[int, list[int]]:
     count = end = 0
-    last: deque[int] = deque(maxlen=excerpts.MOST_LINES)
+    last: deque[int] = deque(maxlen=MOST_LINES)
     for number, each in enumerate(text.split("\n"), 1):
         end += len(each.encode()) + 1
         if number not in skipped and line.find(each) is not None:
@@ -133,9 +134,9 @@ def _one_by_one(line: regress.Regex, text: str, skipped: frozenset[int]) -> tupl
     return count, list(last)
 
 
-def spans(line: regress.Regex, text: str, ends: list[int]) -> list[excerpts.Span]:
+def spans(line: regress.Regex, text: str, ends: list[int]) -> list[Span]:
     """Return the lines that end at these bytes, and where in them the match is."""
-    found: list[excerpts.Span] = []
+    found: list[Span] = []
     encoded = text.encode()
     for end in ends:
         start = encoded.rfind(b"\n", 0, end) + 1
@@ -145,7 +146,7 @@ def spans(line: regress.Regex, text: str, ends: list[int]) -> list[excerpts.Span
     return found
 
 
-def _span(number: int, encoded: bytes, where: slice) -> excerpts.Span:
+def _span(number: int, encoded: bytes, where: slice) -> Span:
     """The engine counts UTF-8 bytes; excerpts are cut by code points."""
     start = len(encoded[: where.start].decode(errors="ignore"))
     return number, start, start + len(encoded[where.start : where.stop].decode(errors="ignore"))

@@ -8,7 +8,7 @@ import msgspec
 
 from openmem_store import schema
 from openmem_store.reader import excerpts
-from openmem_store.reader.answers import MOST_WEIGHT, weight
+from openmem_store.reader.answers import MOST_WEIGHT, Span, weight
 from openmem_store.reader.scope import Rows
 
 EXCERPT = 1500
@@ -20,7 +20,7 @@ NEIGHBOUR = 300
 _ROOM = MOST_WEIGHT * 2 // 3
 """For the excerpts of one answer; the rest is for everything around them."""
 
-FindLines = Callable[[str, Collection[int]], Sequence[excerpts.Span]]
+FindLines = Callable[[str, Collection[int]], Sequence[Span]]
 """From a row's text and the numbers of lines to leave out, to the lines that match."""
 
 
@@ -31,7 +31,7 @@ class Hit(msgspec.Struct, frozen=True):
     seq: int
     matched_terms: int | None = None
     """Distinct words of the query in this row; None for a pattern."""
-    spans: tuple[excerpts.Span, ...] | None = None
+    spans: tuple[Span, ...] | None = None
     """The lines that match, the last ones, when whoever found the row knows them."""
     matching_lines: int | None = None
     newer_matches: int | None = None

@@ -1,10 +1,11 @@
 """What of a row an answer shows."""
 
 from openmem_store.reader import excerpts
+from openmem_store.reader.answers import Span
 from openmem_store.reader.words import Word
 
 
-def find(text: str, *words: str, skipped: tuple[int, ...] = ()) -> list[excerpts.Span]:
+def find(text: str, *words: str, skipped: tuple[int, ...] = ()) -> list[Span]:
     return excerpts.matcher([Word(word, (word.lower(),)) for word in words])(text, skipped)
 
 

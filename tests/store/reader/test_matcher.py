@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from openmem_store.layout import Layout
 from openmem_store.reader import expression, matcher, sandbox, scope
-from openmem_store.reader.excerpts import MOST_LINES, Span
+from openmem_store.reader.answers import MOST_LINES, Span
 from openmem_store.reader.source import Source
 
 from tests.store.reader.conversation import said, store
