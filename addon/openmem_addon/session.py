@@ -416,6 +416,8 @@ class Sessions:
 
 def _read(inbound: Inbound, known: Conversation | None) -> tuple[Conversation, Identity | None]:
     conversation = inbound.route.adapter.parse(inbound.body, known)
+    if inbound.route.compacts:
+        conversation = msgspec.structs.replace(conversation, compacts=True)
     return conversation, identify.identify(inbound.headers, conversation, counts=inbound.route.counts)
 
 

@@ -961,3 +961,24 @@ def test_any_session_is_accepted_stored_and_flagged_across_restarts(
     # A rewind beyond the views a thread remembers is cured by a refusal, which is healing's to prove.
     turns = tuple(msgspec.structs.replace(turn, rewinds_to=None) for turn in script.turns)
     asyncio.run(live(tmp_path_factory.mktemp("live"), msgspec.structs.replace(script, turns=turns), seed))
+
+
+async def test_a_path_that_only_compacts_gets_the_committed_view_and_stores_nothing(house: House) -> None:
+    """Its history may no longer fit as it is; what it says is the summary's, not a turn's."""
+
+    def request(turns: int) -> Json:
+        items: list[Json] = []
+        for number in range(turns):
+            items.append({"type": "message", "role": "user", "content": f"Part {number}: " + "a long question " * 80})
+            items.append(
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
+            )
+        items.append({"type": "message", "role": "user", "content": "And now?"})
+        return {"model": "m", "input": items, "tools": [{"type": "function", "name": "smart_compact_search"}]}
+
+    shown = await house.ask(request(6), path="/v1/responses")
+    assert len(shown["input"]) < 13
+    rows = house.rows()
+    compacted = await house.ask(request(6), path="/v1/responses/compact")
+    assert compacted["input"] == shown["input"]
+    assert house.rows() == rows

@@ -27,6 +27,8 @@ class Route(msgspec.Struct, frozen=True):
     adapter: Adapter
     counts: bool = False
     """The path only counts tokens."""
+    compacts: bool = False
+    """The path only asks the provider to compact the history."""
     valve: str | None = None
     """Value of the `anthropic-beta` header that a request with the valve open needs; None where there is no valve."""
 
@@ -40,6 +42,7 @@ ROUTES: dict[str, Route] = {
     "/v1/messages/count_tokens": Route(_wire(anthropic), counts=True, valve=anthropic.VALVE_BETA),
     "/chat/completions": Route(_wire(chat)),
     "/responses": Route(_wire(responses)),
+    "/responses/compact": Route(_wire(responses), compacts=True),
 }
 """By path suffix, so that any prefix of a gateway works."""
 
