@@ -1,0 +1,31 @@
+"""The real OpenCode, headless, through `./run.sh opencode` on the strict fake provider."""
+
+import pytest
+
+from fixtures.clients.journey import Journey
+from fixtures.clients.opencode import OpenCode
+from tests.whole import Whole, play
+
+pytestmark = pytest.mark.agent
+
+
+class TestOpenCode(Whole):
+    """With Anthropic's models: a refused reasoning block would end its session."""
+
+    THRESHOLD = 19_500
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def journey(cls, tmp_path_factory: pytest.TempPathFactory) -> Journey:
+        driver = OpenCode("anthropic/claude-opus-5-5")
+        folder = tmp_path_factory.mktemp("opencode")
+        return play(driver, folder, title="OpenCode with Anthropic", threshold=cls.THRESHOLD)
+
+    def test_a_title_is_no_part_of_the_session(self, journey: Journey) -> None:
+        assert len(journey.side) == 1
+        stored = str(journey.rows("SELECT text FROM messages"))
+        assert "Generate a title" not in stored
+
+    def test_a_subagent_is_a_session_of_its_own(self, journey: Journey) -> None:
+        assert {journey.owner(one) for one in journey.subagent} & {journey.session} == set()
+        assert {one.header("x-parent-session-id") for one in journey.subagent} == {journey.session}
