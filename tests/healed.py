@@ -109,9 +109,9 @@ class Between:
         self.lines += self.house.lines
 
     def restart(self, *, lost: bool = False, **settings: object) -> None:
-        """Begin anew with what is on disk, `lost` without the state file."""
+        """Begin anew with what is on disk, `lost` without the state file; the rows then tell that there was one."""
         self.close()
-        if lost:
+        if lost and self.house.rows():
             self.house.layout.trim(SID).unlink(missing_ok=True)
         self._settings |= settings
         self.house = House(self._root, **self._settings)
@@ -216,9 +216,16 @@ async def _one(script: Script, between: Between, chance: random.Random, request:
         await between.send(came, path=COUNT)
     if chance.random() < 0.05:
         summary = {**request, "messages": [*request["messages"], user("summarise")]}
-        with contextlib.suppress(Refused):
+        try:
             await between.send(written(script, summary), headers={"x-claude-code-compaction": "auto"})
+        except Refused as refused:
+            if not refused.alike:
+                raise
     if chance.random() < 0.1:
         between.house.layout.force(SID).touch()
-    with failing(chance.choice(("rows", "state", "ours"))) if chance.random() < 0.1 else contextlib.nullcontext():
-        return await between.send(came)
+    if chance.random() < 0.1:
+        with failing(chance.choice(("rows", "state", "ours"))):
+            accepted = await between.send(came)
+            await between.house.settle()
+        return accepted
+    return await between.send(came)

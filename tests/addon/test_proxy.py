@@ -10,23 +10,26 @@ from typing import Any
 
 import apsw
 import brotli
+import httpx
 import pytest
 from mitmproxy import http
 from mitmproxy import io as flow_files
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import mode_specs
 from mitmproxy.test import taddons, tflow, tutils
-from openmem_addon import proxy
+from openmem_addon import proxy, resend
 from openmem_addon.core import texts
+from openmem_addon.core.anthropic import VALVE_BETA
 from openmem_addon.core.decoding import zstd
 from openmem_addon.core.usage import Tap
 from openmem_addon.proxy import OpenMem
+from openmem_addon.resend import Answer
 from openmem_store.layout import Layout
 from openmem_store.version import code_hash
 
 from fixtures.provider.wire import Json
 from tests import embeddings
-from tests.conversations import assistant, body, chat, encode, user
+from tests.conversations import assistant, body, chat, encode, thinking, user
 
 STREAMS = Path(__file__).parents[2] / "fixtures" / "sse"
 SID = "0b7c2d9e-demo"
@@ -282,6 +285,174 @@ async def test_a_refusal_passes_and_books_nothing(ours: Proxy, status: int) -> N
     assert ours.addon._flights == {}
     state = json.loads(ours.layout.trim(SID).read_bytes())
     assert all(thread.get("sent") is None for thread in state["threads"].values())
+
+
+# --- refusals of what we changed -----------------------------------------------------------------------------
+
+SCRIPT = {"user-agent": "a-script/1"}
+CLAUDE = {"user-agent": "claude-cli/2.1.332 (external, cli)"}
+BOUND = json.dumps(
+    {
+        "type": "error",
+        "error": {
+            "type": "invalid_request_error",
+            "message": "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a "
+            "different conversation.",
+        },
+    }
+).encode()
+VALVED = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+
+
+def thought(turns: int) -> bytes:
+    """Return a session of so many answers with signed reasoning, and a question."""
+    messages = [user("go")]
+    for number in range(turns):
+        messages += [assistant(thinking(f"thought {number}"), f"answer {number}"), user(f"go {number}")]
+    return encode(body(*messages, thinking={"type": "adaptive"}))
+
+
+class Upstream:
+    """Stands for the provider as the proxy asks it itself: gives its answers in order, then none."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, dict[str, str], Json]] = []
+
+    async def resend(self, url: str, headers: dict[str, str], body: bytes, upstream: object) -> Answer:
+        self.asked.append((url, headers, json.loads(body)))
+        if not self._answers:
+            raise httpx.ConnectError("gone")
+        return self._answers.pop(0)
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
+    made = Upstream()
+    monkeypatch.setattr(proxy, "resend", made.resend)
+    return made
+
+
+def streamed() -> Answer:
+    return Answer(200, ((b"content-type", b"text/event-stream"),), (STREAMS / "cumulative.sse").read_bytes())
+
+
+def refusal(status: int = 400, content: bytes = BOUND) -> Answer:
+    return Answer(status, ((b"content-type", b"application/json"), (b"request-id", b"second")), content)
+
+
+async def refused(ours: Proxy, headers: dict[str, str], content: bytes = BOUND, **more: str) -> http.HTTPFlow:
+    """Bring a thread to a refusal and return its flow, as the client gets it."""
+    for turns in range(2):
+        flow = await ours.request(ours.flow(thought(turns), headers=headers))
+        await ours.respond(flow, [(STREAMS / "cumulative.sse").read_bytes()])
+    flow = await ours.request(ours.flow(thought(2), headers=headers))
+    await ours.respond(flow, [content], status=400, content_type="application/json", request_id="first", **more)
+    return flow
+
+
+async def test_a_client_that_asks_again_is_told_to_and_streams_its_own_answer(ours: Proxy, upstream: Upstream) -> None:
+    flow = await refused(ours, CLAUDE)
+    assert flow.response is not None
+    assert flow.response.status_code == 503
+    assert flow.response.headers["x-should-retry"] == "true"
+    assert upstream.asked == []
+    again = await ours.request(ours.flow(thought(2), headers=CLAUDE))
+    assert json.loads(again.request.get_content() or b"")["thinking"] == VALVED
+    assert again.request.headers["anthropic-beta"] == VALVE_BETA
+    passed = await ours.respond(again, [b"data: 1\n\n"])
+    assert passed == b"data: 1\n\n"
+    assert ours.addon._flights == {}
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip", "zstd", "br"])
+async def test_any_other_client_gets_the_answer_of_the_cured_request(
+    ours: Proxy, upstream: Upstream, encoding: str
+) -> None:
+    """The answer is whole and booked once, as if the client's own request had got it."""
+    upstream._answers = [streamed()]
+    flow = await refused(ours, SCRIPT, ENCODERS.get(encoding, bytes)(BOUND), content_encoding=encoding)
+    assert flow.response is not None
+    assert flow.response.status_code == 200
+    assert flow.response.content == streamed().body
+    assert flow.response.headers["content-length"] == str(len(streamed().body))
+    ((url, headers, asked),) = upstream.asked
+    assert url == "https://api.anthropic.com/v1/messages?beta=true"
+    assert (headers["x-claude-code-session-id"], headers["anthropic-beta"]) == (SID, VALVE_BETA)
+    assert asked["thinking"] == VALVED
+    assert await ours.select("SELECT input_tokens FROM events WHERE kind = 'usage'") == [(31,)] * 3
+    assert ours.addon._flights == {}
+    (thread,) = json.loads(ours.layout.trim(SID).read_bytes())["threads"].values()
+    assert thread["sent"]["items"] == 5
+    assert "tried" not in thread
+
+
+async def test_a_request_is_cured_as_often_as_there_is_a_cure(ours: Proxy, upstream: Upstream) -> None:
+    upstream._answers = [refusal(), streamed()]
+    flow = await refused(ours, {**SCRIPT, "anthropic-beta": "own"})
+    assert flow.response is not None
+    assert flow.response.status_code == 200
+    (_, valved, first), (_, bare, second) = upstream.asked
+    assert first["thinking"] == VALVED
+    assert second["thinking"] == {"type": "adaptive"}
+    assert (valved["anthropic-beta"], bare["anthropic-beta"]) == (f"own,{VALVE_BETA}", "own")
+    assert await ours.select("SELECT location FROM events WHERE kind = 'heal'") == [("valve",), ("strip",)]
+
+
+FRUITLESS: dict[str, tuple[Answer, ...]] = {
+    "no cure is left": (refusal(), refusal()),
+    "it is refused for something else": (refusal(400, b'{"error":{"message":"model: none"}}'),),
+    "the provider is gone": (),
+}
+
+
+@pytest.mark.parametrize("answers", FRUITLESS.values(), ids=FRUITLESS)
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+async def test_where_no_cure_helps_the_first_refusal_passes_byte_for_byte(
+    ours: Proxy, upstream: Upstream, answers: tuple[Answer, ...], encoding: str
+) -> None:
+    upstream._answers = list(answers)
+    content = ENCODERS.get(encoding, bytes)(BOUND)
+    flow = await refused(ours, SCRIPT, content, content_encoding=encoding)
+    assert flow.response is not None
+    assert (flow.response.status_code, flow.response.raw_content) == (400, content)
+    assert flow.response.headers["request-id"] == "first"
+    assert await ours.select("SELECT id FROM events WHERE kind = 'usage'") == [(1,), (2,)]
+    assert ours.addon._flights == {}
+    assert all(session.flights == 0 for session in ours.addon._sessions._sessions.values())
+
+
+@pytest.mark.parametrize("status", [401, 429, 500, 529])
+async def test_what_a_cured_request_meets_besides_is_the_clients_to_see(
+    ours: Proxy, upstream: Upstream, status: int
+) -> None:
+    upstream._answers = [refusal(status, b"{}")]
+    flow = await refused(ours, SCRIPT)
+    assert flow.response is not None
+    assert (flow.response.status_code, flow.response.content) == (status, b"{}")
+    assert flow.response.headers["request-id"] == "second"
+    await ours.settle()
+    (thread,) = json.loads(ours.layout.trim(SID).read_bytes())["threads"].values()
+    assert thread["sent"]["items"] == 3
+
+
+async def test_a_refusal_that_is_not_ours_passes_byte_for_byte(ours: Proxy, upstream: Upstream) -> None:
+    content = b'{"error": {"message": "model: none"}}'
+    flow = await refused(ours, SCRIPT, content)
+    assert flow.response is not None
+    assert (flow.response.status_code, flow.response.raw_content) == (400, content)
+    assert upstream.asked == []
+
+
+async def test_a_provider_is_asked_again_as_mitmproxy_was_told_to_reach_it(ours: Proxy) -> None:
+    flow = ours.flow()
+    assert proxy._upstream(flow) == resend.Upstream()
+    with taddons.context() as context:
+        context.configure(ours.addon, ssl_insecure=True, ssl_verify_upstream_trusted_ca="roots.pem")
+        flow.client_conn.proxy_mode = mode_specs.ProxyMode.parse("upstream:http://proxy.example:3128")
+        assert proxy._upstream(flow) == resend.Upstream(
+            roots="roots.pem", verified=False, through="http://proxy.example:3128"
+        )
 
 
 async def test_a_connection_that_never_answers_books_nothing(ours: Proxy) -> None:

@@ -1,0 +1,801 @@
+"""Hold the healing to curing what we caused, to leaving alone what we did not, and to asking nothing twice in vain."""
+
+import asyncio
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from openmem_addon.core import adapter, texts
+from openmem_addon.core.anthropic import VALVE_BETA
+from openmem_addon.healing import HEALABLE, MOST_READ, PATTERNS, REMEDIES, diagnose, please_retry, retries
+from openmem_addon.session import Inbound, Outcome
+
+from fixtures.provider.behaviour import Behaviour
+from fixtures.provider.binding import BETA
+from fixtures.provider.wire import THINKING, Json
+from tests.addon.core.proxied import strings
+from tests.addon.house import SID, House
+from tests.conversations import (
+    OLDER,
+    TOOLS,
+    Script,
+    assistant,
+    body,
+    chat,
+    encode,
+    loop,
+    result,
+    scripts,
+    thinking,
+    use,
+    user,
+)
+from tests.healed import Between, Upstream, play
+
+Open = Callable[..., House]
+
+EXAMPLES = int(os.environ.get("OPENMEM_EXAMPLES", "60"))
+
+
+# --- what providers say ------------------------------------------------------------------------------------
+
+
+def anthropic(message: str, kind: str = "invalid_request_error") -> str:
+    return json.dumps({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_invented"})
+
+
+def openai(message: str, **more: object) -> str:
+    return json.dumps({"error": {"message": message, "type": "invalid_request_error", "param": "input", **more}})
+
+
+BOUND = (
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "
+    'Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
+SIGNATURE = "messages.1.content.0: Invalid `signature` in `thinking` block"
+MODIFIED = (
+    "messages.3.content.9: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
+    "modified. These blocks must remain as they were in the original response."
+)
+MISSING = (
+    "messages.5.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is "
+    "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` "
+    "and `tool_result` blocks)."
+)
+NO_VALVE = "thinking.adaptive.block_binding: Extra inputs are not permitted"
+UNANSWERED = (
+    "messages.6: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1. Each `tool_use` "
+    "block must have a corresponding `tool_result` block in the next message."
+)
+TOO_LONG = "prompt is too long: 211180 tokens > 200000 maximum"
+
+OURS: dict[str, tuple[str, int, str]] = {
+    # https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/fix-bound-to-a-different-conversation
+    "bound": ("binding", 400, anthropic(BOUND)),
+    "bound, without the header, with what differs": (
+        "binding",
+        400,
+        anthropic(
+            f"{BOUND} That setting requires the `{BETA}` value in the `anthropic-beta` header. The `system` prompt "
+            "differs from the one this block was created with."
+        ),
+    ),
+    "bound, in a gateway's words": ("binding", 400, openai(f"litellm.BadRequestError: AnthropicException - {BOUND}")),
+    "the valve is not known": ("valve", 400, anthropic(NO_VALVE)),
+    "the valve's field is not known": (
+        "valve",
+        400,
+        anthropic("thinking.adaptive.block_binding.prefix_mismatch_behavior: Extra inputs are not permitted"),
+    ),
+    "the valve, in a gateway's words": (
+        "valve",
+        400,
+        openai(f"{anthropic(NO_VALVE)}. Received Model Group=claude-fable-5-1\nAvailable Model Group Fallbacks=None"),
+    ),
+    "the valve's header is not known": (
+        "valve",
+        400,
+        anthropic(f"Unexpected value(s) `{BETA}` for the `anthropic-beta` header. Please consult our documentation."),
+    ),
+    "the valve's header, Bedrock": ("valve", 400, json.dumps({"message": "invalid beta flag"})),
+    "a signature": ("signature", 400, anthropic(SIGNATURE)),
+    "a signature, Vertex": (
+        "signature",
+        400,
+        json.dumps({"error": {"code": 400, "message": anthropic(SIGNATURE), "status": "INVALID_ARGUMENT"}}),
+    ),
+    "a signature, one error in another": (
+        "signature",
+        400,
+        json.dumps(
+            {"type": "error", "error": {"type": "request_fail", "upstream_error": json.loads(anthropic(SIGNATURE))}}
+        ),
+    ),
+    "a signature, OpenRouter": (
+        "signature",
+        400,
+        openai("Provider returned error", metadata={"raw": anthropic(SIGNATURE), "provider_name": "Anthropic"}),
+    ),
+    "a signature, Bedrock's plain text": (
+        "signature",
+        400,
+        "InvokeModelWithResponseStream: operation error Bedrock Runtime, https response error StatusCode: 400, "
+        "ValidationException: ***.***.content.0: Invalid `signature` in `thinking` block (request id: x)",
+    ),
+    "modified blocks": ("signature", 400, anthropic(MODIFIED)),
+    "reasoning is missing": ("missing", 400, anthropic(MISSING)),
+    "reasoning is missing, DeepSeek": (
+        "missing",
+        400,
+        anthropic("The `content[].thinking` in the thinking mode must be passed back to the API."),
+    ),
+    "a call without result": ("orphan", 400, anthropic(UNANSWERED)),
+    "a result without call": (
+        "orphan",
+        400,
+        anthropic(
+            "messages.12.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_1. Each "
+            "`tool_result` block must have a corresponding `tool_use` block in the previous message."
+        ),
+    ),
+    "a server tool's result without use": (
+        "orphan",
+        400,
+        anthropic("messages.7.content.0: unexpected `tool_use_id` found in `advisor_tool_result` blocks: srvtoolu_1."),
+    ),
+    "Chat, a call without result": (
+        "orphan",
+        400,
+        openai(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            "'tool_call_id'. The following tool_call_ids did not have response messages: call_1"
+        ),
+    ),
+    "Chat, a result without call": (
+        "orphan",
+        400,
+        openai(
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+        ),
+    ),
+    "Chat, in other quotes": (
+        "orphan",
+        400,
+        json.dumps(
+            {
+                "error": {
+                    "message": '<400> InvalidParameter: messages with role "tool" must be a response to a preceeding'
+                }
+            }
+        ),
+    ),
+    "a gateway's detail": (
+        "orphan",
+        400,
+        json.dumps({"detail": "litellm.BadRequestError: OpenAIException - No tool output found for function call c."}),
+    ),
+    "Mistral": ("orphan", 400, json.dumps({"message": "Not the same number of function calls and responses"})),
+    "Responses, a call without output": ("orphan", 400, openai("No tool output found for function call call_1.")),
+    "Responses, an output without call": (
+        "orphan",
+        400,
+        openai("No tool call found for function call output with call_id call_1."),
+    ),
+    "Responses, reasoning alone": (
+        "orphan",
+        400,
+        openai("Item 'rs_1' of type 'reasoning' was provided without its required following item."),
+    ),
+    "Responses, without reasoning": (
+        "orphan",
+        400,
+        openai("Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'."),
+    ),
+    "too long": ("long", 400, anthropic(TOO_LONG)),
+    "too long with the answer": (
+        "long",
+        400,
+        anthropic("input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000, decrease input length"),
+    ),
+    "too many bytes": ("long", 413, anthropic("Request exceeds the maximum size", "request_too_large")),
+    "too large for the window": ("long", 413, anthropic("Request size exceeds model context window")),
+    "too many bytes for a web server": ("long", 413, "<html><h1>413 Request Entity Too Large</h1></html>"),
+    "Bedrock, too long": ("long", 400, json.dumps({"message": "Input is too long for requested model."})),
+    "OpenAI, too long": (
+        "long",
+        400,
+        openai("Your input exceeds the context window of this model.", code="context_length_exceeded"),
+    ),
+    "OpenAI, an older sentence": (
+        "long",
+        400,
+        openai("This model's maximum context length is 4097 tokens. However, your messages resulted in 4301 tokens."),
+    ),
+    "OpenAI, a limit": ("long", 400, openai("Input tokens exceed the configured limit of 272000 tokens.")),
+    "OpenRouter": (
+        "long",
+        400,
+        openai("This endpoint's maximum context length is 32768 tokens. However, you requested"),
+    ),
+    "llama.cpp": ("long", 400, openai("the request exceeds the available context size, try increasing it")),
+    "LM Studio": ("long", 400, openai("The number of tokens to keep is greater than the context length")),
+    "Copilot": ("long", 400, openai("prompt token count of 70000 exceeds the limit of 64000")),
+    "xAI": (
+        "long",
+        400,
+        openai("This model's maximum prompt length is 131072 but the request contains 537812 tokens."),
+    ),
+    "Groq": ("long", 400, openai("Please reduce the length of the messages or completion.")),
+    "vLLM in a list": (
+        "long",
+        422,
+        json.dumps({"detail": [{"msg": "context length exceeded", "type": "value_error"}]}),
+    ),
+}
+
+NOT_OURS: dict[str, tuple[int, str]] = {
+    "a model": (400, anthropic("model: claude-none")),
+    "an unknown model": (404, anthropic("model: claude-none", "not_found_error")),
+    "an answer's length": (
+        400,
+        anthropic(
+            "max_tokens: 300000 > 128000, which is the maximum allowed number of output tokens for claude-opus-5-5"
+        ),
+    ),
+    "a budget": (400, anthropic("`max_tokens` must be greater than `thinking.budget_tokens`.")),
+    "thinking that a model has not": (400, anthropic("adaptive thinking is not supported on this model")),
+    "an image": (400, anthropic("messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6 MB > 5 MB")),
+    "an image's size": (
+        400,
+        anthropic("messages.0.content.1: At least one of the image dimensions exceed max allowed size: 8000 pixels"),
+    ),
+    "an unknown field": (400, anthropic("context_management: Extra inputs are not permitted")),
+    "a tool's name": (400, anthropic("tools: Tool names must be unique.")),
+    "credit": (400, anthropic("Your credit balance is too low to access the Anthropic API.")),
+    "sealed reasoning": (
+        400,
+        openai("The encrypted content for item rs_1 could not be verified.", code="invalid_encrypted_content"),
+    ),
+    "a stored response": (404, openai("Previous response with id 'resp_1' not found.")),
+    "an action": (400, openai("Invalid value: 'other'. Supported values are: 'search', 'open_page'.")),
+    "no key": (401, anthropic("invalid x-api-key", "authentication_error")),
+    "no permission": (403, anthropic(TOO_LONG, "permission_error")),
+    "a rate": (429, anthropic("This request would exceed your organization's rate limit: prompt is too long")),
+    "a fault": (500, anthropic(TOO_LONG, "api_error")),
+    "overload": (529, anthropic("Overloaded", "overloaded_error")),
+    "no gateway": (502, "<html>bad gateway</html>"),
+    "nothing": (400, ""),
+    "words of the request itself": (
+        422,
+        json.dumps(
+            {
+                "detail": [
+                    {"type": "missing", "loc": ["body", "model"], "msg": "Field required", "input": {"a": TOO_LONG}}
+                ]
+            }
+        ),
+    ),
+    "words of the request, endlessly": (400, json.dumps({"message": "no", "input": TOO_LONG}) + " " * MOST_READ),
+}
+
+
+@pytest.mark.parametrize(("name", "status", "refusal"), OURS.values(), ids=OURS)
+def test_what_our_changes_can_cause_is_known_by_the_providers_words(name: str, status: int, refusal: str) -> None:
+    pattern = diagnose(status, refusal.encode())
+    assert pattern is not None
+    assert pattern.name == name
+
+
+@pytest.mark.parametrize(("status", "refusal"), NOT_OURS.values(), ids=NOT_OURS)
+def test_what_they_cannot_cause_is_not(status: int, refusal: str) -> None:
+    assert diagnose(status, refusal.encode()) is None
+
+
+def test_every_pattern_has_a_case_and_every_remedy_a_pattern() -> None:
+    assert {name for name, _, _ in OURS.values()} == {pattern.name for pattern in PATTERNS}
+    assert {remedy for pattern in PATTERNS for remedy in pattern.remedies} == set(REMEDIES)
+    assert {status for _, status, _ in OURS.values()} == set(HEALABLE)
+
+
+def test_an_error_that_is_no_text_says_nothing() -> None:
+    assert diagnose(400, b"\xff\xfe\x00") is None
+    assert diagnose(400, b"[" * 100_000) is None
+
+
+# --- remedies ----------------------------------------------------------------------------------------------
+
+ADAPTIVE = {"type": "adaptive"}
+FIRST = body(user("go"), thinking=ADAPTIVE)
+
+
+def thought(turns: int = 1, **more: Any) -> Json:
+    """Return a session whose answers hold signed reasoning, and a new question."""
+    messages = [user("go")]
+    for number in range(turns):
+        messages += [
+            assistant(thinking(f"thought {number}", f"sig-{number}"), f"answer {number}"),
+            user(f"go {number}"),
+        ]
+    return body(*messages, **{"thinking": ADAPTIVE, **more})
+
+
+def inbound(request: Json, *, path: str = "/v1/messages", headers: Mapping[str, str] | None = None) -> Inbound:
+    route = adapter.for_path(path)
+    assert route is not None
+    return Inbound(route, {"x-claude-code-session-id": SID, **(headers or {})}, encode(request))
+
+
+class Asked:
+    """One request and what became of it."""
+
+    def __init__(self, outcome: Outcome, *, healed: bool) -> None:
+        self.body: Json = json.loads(outcome.body)
+        self.beta = outcome.beta
+        self.healed = healed
+
+    @property
+    def instructed(self) -> bool:
+        return texts.STANDING_INSTRUCTION in strings(self.body.get("system"))
+
+    @property
+    def reasons(self) -> int:
+        """How many blocks of reasoning went out."""
+        parts = (part for message in self.body["messages"] for part in message["content"])
+        return sum(isinstance(part, dict) and part["type"] in THINKING for part in parts)
+
+
+async def refused(house: House, request: Json, message: str = BOUND, *, status: int = 400, **more: Any) -> Asked:
+    """Send a request that the provider refuses; say whether it is to be asked again."""
+    came = inbound(request, **more)
+    outcome = await house.sessions.handle(came)
+    healed = outcome.ticket is not None and await house.sessions.heal(
+        outcome.ticket, came, status=status, refusal=anthropic(message).encode(), sent=outcome.body
+    )
+    if outcome.ticket is not None:
+        house.refuse(outcome)
+    return Asked(outcome, healed=healed)
+
+
+async def accepted(house: House, request: Json, **more: Any) -> Asked:
+    outcome = await house.sessions.handle(inbound(request, **more))
+    house.answer(outcome)
+    return Asked(outcome, healed=False)
+
+
+async def thinking_thread(house: House) -> Json:
+    """Begin a thread under our instruction; return its next request, which holds reasoning."""
+    assert (await accepted(house, FIRST)).instructed
+    await accepted(house, thought(1))
+    return thought(2)
+
+
+async def test_bound_reasoning_opens_the_valve_and_then_leaves(house: House) -> None:
+    request = await thinking_thread(house)
+    first = await refused(house, request)
+    assert first.healed
+    assert (first.body["thinking"], first.beta, first.reasons) == (ADAPTIVE, None, 2)
+
+    second = await refused(house, request)
+    assert second.healed
+    assert second.body["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    assert (second.beta, second.reasons) == (VALVE_BETA, 2)
+
+    third = await refused(house, request)
+    assert (third.body["thinking"], third.beta, third.reasons) == (ADAPTIVE, None, 0)
+    assert not third.healed
+
+
+async def test_each_remedy_is_tried_once_until_a_request_is_accepted(house: House) -> None:
+    request = await thinking_thread(house)
+    assert [(await refused(house, request)).healed for _ in range(4)] == [True, True, False, False]
+    await accepted(house, request)
+    assert [(await refused(house, thought(3))).healed for _ in range(3)] == [True, True, False]
+
+
+async def test_the_valve_stays_open_also_after_a_restart_and_for_a_count(open_house: Open) -> None:
+    house = open_house()
+    request = await thinking_thread(house)
+    await refused(house, request)
+    await accepted(house, request)
+    house.close()
+    again = open_house()
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        asked = await accepted(again, thought(3), path=path)
+        assert (asked.beta, asked.reasons) == (VALVE_BETA, 3)
+        assert "block_binding" in asked.body["thinking"]
+
+
+async def test_the_clients_own_thinking_fields_stay_beside_the_valve(house: House) -> None:
+    await thinking_thread(house)
+    request = thought(2, thinking={"type": "adaptive", "display": "omitted"})
+    await refused(house, request)
+    asked = await refused(house, request)
+    assert asked.body["thinking"] == {
+        "type": "adaptive",
+        "display": "omitted",
+        "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+    }
+
+
+@pytest.mark.parametrize("given", [None, {"type": "disabled"}], ids=["not said", "off"])
+async def test_where_the_valve_has_no_place_the_reasoning_leaves_at_once(house: House, given: Json | None) -> None:
+    """The page: a request that turns thinking off removes it by hand."""
+    await thinking_thread(house)
+    request = thought(2, thinking=given)
+    assert (await refused(house, request)).healed
+    asked = await accepted(house, request)
+    assert (asked.reasons, asked.beta) == (0, None)
+    assert asked.body.get("thinking") == given
+
+
+async def test_a_gateway_that_does_not_know_the_valve_gets_no_reasoning(house: House) -> None:
+    request = await thinking_thread(house)
+    assert (await refused(house, request)).healed
+    assert (await refused(house, request, NO_VALVE)).healed
+    asked = await accepted(house, request)
+    assert (asked.body["thinking"], asked.beta, asked.reasons) == (ADAPTIVE, None, 0)
+
+
+async def test_words_against_a_valve_that_is_not_ours_are_the_clients(house: House) -> None:
+    request = await thinking_thread(house)
+    assert not (await refused(house, request, NO_VALVE)).healed
+
+
+async def test_reasoning_that_is_new_stays_after_a_strip(house: House) -> None:
+    request = await thinking_thread(house)
+    assert (await refused(house, request, SIGNATURE)).healed
+    assert (await accepted(house, request)).reasons == 0
+    assert [(await accepted(house, thought(turns))).reasons for turns in (3, 4)] == [1, 2]
+
+
+async def test_under_a_budget_a_running_tool_loop_keeps_its_reasoning(house: House) -> None:
+    """Older models demand it there; what they refuse of it is then not cured by us."""
+    manual = {"type": "enabled", "budget_tokens": 1024}
+    await accepted(house, body(user("go"), model=OLDER, thinking=manual))
+    history = [user("go"), assistant(thinking("a"), use("t1")), user(result("t1"))]
+    await accepted(house, body(*history, model=OLDER, thinking=manual))
+    running = [*history, assistant(thinking("b"), use("t2")), user(result("t2"))]
+    request = body(*running, model=OLDER, thinking=manual)
+    asked = await refused(house, request, SIGNATURE)
+    assert (asked.reasons, asked.healed) == (2, True)
+    assert (await accepted(house, request)).reasons == 1
+
+
+async def test_a_running_tool_loop_gets_back_the_reasoning_that_a_model_demands(house: House) -> None:
+    """Stripped under a model that does not demand it; then the user chose another model in the middle."""
+    await accepted(house, FIRST)
+    running = [user("go"), assistant(thinking("a"), use("t1")), user(result("t1"))]
+    assert (await refused(house, body(*running, thinking={"type": "disabled"}))).healed
+    manual = body(*running, model=OLDER, thinking={"type": "enabled", "budget_tokens": 1024})
+    asked = await refused(house, manual, MISSING)
+    assert (asked.reasons, asked.healed) == (0, True)
+    assert (await accepted(house, manual)).reasons == 1
+
+
+async def test_reasoning_that_we_did_not_take_is_not_ours_to_give_back(house: House) -> None:
+    request = await thinking_thread(house)
+    assert not (await refused(house, request, MISSING)).healed
+
+
+# --- too long ----------------------------------------------------------------------------------------------
+
+WIDE = {"trim_tokens": 1_000_000, "compress_tokens": 0}
+
+
+async def test_a_prompt_over_the_window_is_trimmed_whatever_its_size(open_house: Open) -> None:
+    house = open_house(**WIDE)
+    request = body(*chat(6)[:-1])
+    asked = await refused(house, request, TOO_LONG)
+    assert asked.healed
+    trimmed = await accepted(house, request)
+    assert len(trimmed.body["messages"]) < len(asked.body["messages"])
+    await house.settle()
+    assert house.events("trim", "dropped") == [(8,)]
+    assert len((await accepted(house, body(*chat(7)[:-1]))).body["messages"]) == len(trimmed.body["messages"]) + 2
+
+
+async def test_a_trim_is_forced_once_and_not_again_by_the_next_request(open_house: Open) -> None:
+    house = open_house(**WIDE)
+    await refused(house, body(*chat(6)[:-1]), TOO_LONG)
+    await accepted(house, body(*chat(6)[:-1]))
+    await accepted(house, body(*chat(8)[:-1]))
+    await house.settle()
+    assert len(house.events("trim", "id")) == 1
+
+
+NOT_TRIMMED: dict[str, tuple[dict[str, Any], Json]] = {
+    "an agent that cannot look": ({}, body(*chat(6)[:-1], tools=[*TOOLS])),
+    "observe": ({"mode": "observe"}, body(*chat(6)[:-1])),
+    "nothing would drop": ({"standing_instruction": False}, body(user("go"))),
+}
+
+
+@pytest.mark.parametrize(("more", "request_"), NOT_TRIMMED.values(), ids=NOT_TRIMMED)
+async def test_what_no_trim_can_shorten_passes_at_once(open_house: Open, more: dict[str, Any], request_: Json) -> None:
+    house = open_house(**WIDE, **more)
+    assert not (await refused(house, request_, TOO_LONG)).healed
+    await house.settle()
+    assert house.events("heal", "id") == []
+
+
+async def test_a_first_question_that_our_instruction_makes_too_long_goes_without_it(open_house: Open) -> None:
+    house = open_house(**WIDE)
+    assert (await refused(house, FIRST, TOO_LONG)).healed
+    assert (await accepted(house, FIRST)).body == FIRST
+
+
+async def test_a_trim_that_made_a_prompt_too_long_is_taken_back(open_house: Open) -> None:
+    """The pointer may be longer than what it stands for."""
+    house = open_house(**WIDE)
+    short = body(*chat(3, size=1)[:-1])
+    await accepted(house, body(*chat(2, size=1)[:-1]))
+    house.layout.force(SID).touch()
+    forced = await refused(house, short, TOO_LONG)
+    assert "[openmem: continuing session" in json.dumps(forced.body)
+    assert forced.healed
+    assert (await accepted(house, short)).body == short
+
+
+async def test_a_history_far_over_the_window_is_never_sent_whole_again(open_house: Open) -> None:
+    house = open_house()
+    request = body(*chat(40)[:-1])
+    asked = [await refused(house, request, TOO_LONG) for _ in range(4)]
+    assert [one.healed for one in asked[1:]] == [False, False, False]
+    assert all(len(one.body["messages"]) < 20 for one in asked)
+
+
+# --- pairs -------------------------------------------------------------------------------------------------
+
+
+async def test_a_pair_that_a_cut_may_have_parted_is_cut_again_and_else_sent_whole(open_house: Open) -> None:
+    house = open_house()
+    history = [*loop(12), assistant("done"), user("more")]
+    trimmed = await refused(house, body(*history), UNANSWERED)
+    assert trimmed.healed
+    whole = await accepted(house, body(*history))
+    assert len(whole.body["messages"]) == len(history)
+    assert "[openmem: continuing session" not in json.dumps(whole.body)
+    # the next request may be trimmed again
+    more = await accepted(house, body(*history, assistant("yes"), user("and more")))
+    assert len(more.body["messages"]) < len(history)
+
+
+async def test_a_pair_that_the_client_left_open_is_its_own(open_house: Open) -> None:
+    house = open_house()
+    history = [*loop(12), assistant(use("toolu_open")), user("never mind")]
+    assert not (await refused(house, body(*history), UNANSWERED)).healed
+
+
+async def test_a_pair_that_nothing_of_ours_parted_is_the_clients(house: House) -> None:
+    request = body(*loop(1))
+    assert not (await refused(house, request, UNANSWERED)).healed
+
+
+# --- whose refusal it is -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("message", [BOUND, SIGNATURE, MISSING, NO_VALVE, UNANSWERED])
+async def test_a_refusal_of_a_thread_we_never_changed_passes(open_house: Open, message: str) -> None:
+    house = open_house(mode="observe")
+    await accepted(house, FIRST)
+    asked = await refused(house, thought(2), message)
+    assert asked.body == thought(2)
+    assert not asked.healed
+
+
+async def test_reasoning_that_was_there_before_us_is_the_clients(house: House) -> None:
+    assert not (await refused(house, thought(2))).healed
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["its file is lost", "its file is not readable"])
+async def test_a_thread_whose_state_is_lost_may_be_ours(open_house: Open, written: bool) -> None:
+    house = open_house()
+    await thinking_thread(house)
+    await house.settle()
+    house.close()
+    if written:
+        house.layout.trim(SID).unlink()
+    else:
+        house.layout.trim(SID).write_bytes(b"{")
+    again = open_house()
+    asked = await refused(again, thought(2))
+    assert asked.body == thought(2)
+    assert asked.healed
+    assert (await accepted(again, thought(2))).beta == VALVE_BETA
+
+
+async def test_a_refusal_is_not_cured_where_another_proxy_writes_the_session(open_house: Open) -> None:
+    house = open_house()
+    request = await thinking_thread(house)
+    await house.settle()
+    other = open_house()
+    assert not (await refused(other, request)).healed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"path": "/v1/messages/count_tokens"}, {"headers": {"x-claude-code-request-class": "compaction"}}],
+    ids=["a count", "the client's own compaction"],
+)
+async def test_a_request_beside_the_thread_is_cured_with_it(house: House, more: dict[str, Any]) -> None:
+    request = await thinking_thread(house)
+    assert [(await refused(house, request, **more)).healed for _ in range(3)] == [True, True, False]
+    asked = await accepted(house, request, **more)
+    assert (asked.reasons, asked.instructed) == (0, True)
+
+
+async def test_a_count_that_was_cured_is_no_usage(house: House) -> None:
+    request = await thinking_thread(house)
+    await refused(house, request, path="/v1/messages/count_tokens")
+    await accepted(house, request, path="/v1/messages/count_tokens")
+    await house.settle()
+    assert len(house.events("usage", "id")) == 2
+
+
+async def test_a_fork_that_is_counted_before_it_is_asked_has_its_threads_view(open_house: Open) -> None:
+    house = open_house()
+    await thinking_thread(house)
+    await accepted(house, thought(2))
+    await house.settle()
+    fork = {"x-claude-code-session-id": "s-2"}
+    asked = await accepted(house, thought(3), path="/v1/messages/count_tokens", headers=fork)
+    assert asked.instructed
+
+
+async def test_a_fork_of_a_changed_thread_has_its_view_also_while_we_are_switched_off(open_house: Open) -> None:
+    house = open_house()
+    await thinking_thread(house)
+    await accepted(house, thought(2))
+    await house.settle()
+    house.close()
+    off = open_house(proxy_enabled=False)
+    asked = await refused(off, thought(3), headers={"x-claude-code-session-id": "s-2"})
+    assert asked.instructed
+    assert asked.healed
+
+
+async def test_an_older_client_without_a_name_is_cured_too(house: House) -> None:
+    outcome = await house.send(FIRST, sid=None)
+    house.answer(outcome)
+    route = adapter.for_path("/v1/messages")
+    assert route is not None
+    came = Inbound(route, {}, encode(thought(2)))
+    refusal = anthropic(BOUND).encode()
+    second = await house.sessions.handle(came)
+    assert second.ticket is not None
+    assert await house.sessions.heal(second.ticket, came, status=400, refusal=refusal, sent=second.body)
+
+
+# --- what is left of it ------------------------------------------------------------------------------------
+
+
+async def test_a_cure_leaves_one_event_and_one_line_without_a_word_of_the_conversation(house: House) -> None:
+    request = await thinking_thread(house)
+    await refused(house, request)
+    await refused(house, request)
+    await house.settle()
+    assert house.events("heal", "location, error, version") == [
+        ("valve", "binding", "proxy:0123456789ab"),
+        ("strip", "binding", "proxy:0123456789ab"),
+    ]
+    assert house.lines == [
+        "openmem-context: session s-1: healed a refusal (binding) by valve",
+        "openmem-context: session s-1: healed a refusal (binding) by strip",
+    ]
+
+
+async def test_a_cure_is_on_disk_before_the_cured_request_leaves(house: House) -> None:
+    request = await thinking_thread(house)
+    await refused(house, request)
+    await house.send(request)
+    assert [thread.valve for thread in house.state().threads.values()] == [True]
+
+
+async def test_what_fails_in_the_cure_leaves_the_refusal_as_it_came(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = await thinking_thread(house)
+    came = inbound(request)
+    outcome = await house.sessions.handle(came)
+    assert outcome.ticket is not None
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("openmem_addon.core.rewrite.decide", fails)
+    refusal = anthropic(BOUND).encode()
+    assert not await house.sessions.heal(outcome.ticket, came, status=400, refusal=refusal, sent=outcome.body)
+    assert len(house.lines) == 1
+    assert house.lines[0].startswith("openmem-context: fail-open RuntimeError at ")
+
+
+async def test_an_answer_that_is_booked_during_the_cure_is_kept(house: House) -> None:
+    request = await thinking_thread(house)
+    other = await house.send(request)
+    came = inbound(request)
+    outcome = await house.sessions.handle(came)
+    assert outcome.ticket is not None
+    refusal = anthropic(BOUND).encode()
+    curing = asyncio.ensure_future(
+        house.sessions.heal(outcome.ticket, came, status=400, refusal=refusal, sent=outcome.body)
+    )
+    await asyncio.sleep(0)
+    house.answer(other)
+    assert await curing
+    await house.settle()
+    (thread,) = house.state().threads.values()
+    assert thread.valve
+    assert thread.sent is not None
+    assert thread.sent.items == len(request["messages"])
+
+
+# --- clients -----------------------------------------------------------------------------------------------
+
+RETRYING: dict[str, dict[str, str]] = {
+    "Claude Code": {"user-agent": "claude-cli/2.1.332 (external, cli)", "x-stainless-retry-count": "0"},
+    "Codex": {"user-agent": "codex_exec/0.171.0 (Debian 12.0.0; x86_64)", "originator": "codex_exec"},
+    "OpenCode": {"user-agent": "opencode/1.18.33 ai-sdk/provider-utils/3.0.0 runtime/bun/1.3.0"},
+}
+NOT_RETRYING: dict[str, dict[str, str]] = {
+    "a script": {"user-agent": "python-httpx/0.28.1"},
+    "a library, which may be allowed no retry": {"user-agent": "Anthropic/Python 0.80", "x-stainless-retry-count": "0"},
+    "one that has retried often": {**RETRYING["Claude Code"], "x-stainless-retry-count": "2"},
+    "nobody": {},
+}
+
+
+@pytest.mark.parametrize("headers", RETRYING.values(), ids=RETRYING)
+def test_a_client_that_was_measured_to_ask_again_is_told_to(headers: dict[str, str]) -> None:
+    assert retries(headers)
+
+
+@pytest.mark.parametrize("headers", NOT_RETRYING.values(), ids=NOT_RETRYING)
+def test_any_other_is_answered_in_its_place(headers: dict[str, str]) -> None:
+    assert not retries(headers)
+
+
+def test_the_plea_is_the_one_that_was_measured() -> None:
+    status, content, headers = please_retry()
+    assert status == 503
+    assert json.loads(content) == {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "openmem-context: please retry"},
+    }
+    assert headers == {
+        "content-type": "application/json",
+        "x-should-retry": "true",
+        "retry-after-ms": "1",
+        "retry-after": "0",
+    }
+
+
+# --- anything may happen -----------------------------------------------------------------------------------
+
+
+@given(
+    script=scripts(),
+    chance=st.integers(0, 1 << 30).map(random.Random),
+    account=st.sampled_from(["new", "older"]),
+    knows_valve=st.booleans(),
+    window=st.sampled_from([1_000_000, 1_000_000, 900, 2_500]),
+)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_client_sees_a_refusal_that_its_own_request_would_not_have_met(
+    script: Script, chance: random.Random, account: Any, knows_valve: bool, window: int
+) -> None:
+    """Over trims, restarts, lost states, calls past the proxy, failures of ours, switches and other models."""
+    upstream = Upstream(Behaviour(account=account, context_tokens=window), knows_valve=knows_valve)
+    with tempfile.TemporaryDirectory() as folder:
+        threshold = {} if window == 1_000_000 else {"trim_tokens": 1_000_000}
+        between = Between(Path(folder), upstream, **threshold)
+        try:
+            asyncio.run(play(script, between, chance))
+        finally:
+            between.close()
