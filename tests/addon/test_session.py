@@ -982,3 +982,54 @@ async def test_a_path_that_only_compacts_gets_the_committed_view_and_stores_noth
     compacted = await house.ask(request(6), path="/v1/responses/compact")
     assert compacted["input"] == shown["input"]
     assert house.rows() == rows
+
+
+CLEARED = "[Old tool result content cleared]"
+
+
+async def test_a_result_that_a_client_clears_where_it_stands_moves_no_cut(house: House) -> None:
+    """OpenCode may do so between two requests; what it cleared had left the prompt already."""
+    history = loop(12, size=400)
+    shown = await house.ask(body(*history))
+    assert pointers(shown) == 1
+    pruned = [
+        user(result(message["content"][0]["tool_use_id"], CLEARED))
+        if place and not place % 2 and place < 12
+        else message
+        for place, message in enumerate(history)
+    ]
+    again = await house.ask(body(*pruned, assistant(use("toolu_new")), user(result("toolu_new", "found"))))
+    assert again["messages"][: len(shown["messages"])] == shown["messages"]
+    assert CLEARED not in strings(again)
+    assert len(house.events("trim", "dropped")) == 1
+
+
+def codex(turns: int, *later: Json) -> Json:
+    """Return a request of Codex's: its tools in an item, `later` developer messages before the last turn."""
+    said = [
+        item
+        for number in range(turns)
+        for item in (
+            {"type": "message", "role": "user", "content": f"question {number} " + "q" * 200},
+            {"type": "message", "role": "assistant", "content": f"answer {number} " + "a" * 200},
+        )
+    ]
+    tools = {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]}
+    last = {"type": "message", "role": "user", "content": "and now?"}
+    return {"model": "gpt-6.2", "input": [tools, *said, *later, last], "store": False, "prompt_cache_key": SID}
+
+
+async def test_tools_that_come_up_late_are_found_at_the_next_request_and_allow_a_cut(house: House) -> None:
+    """Codex starts its MCP servers in the background, and says in the middle of a thread what they offer."""
+    path = "/v1/responses"
+    early = codex(9)
+    assert await house.ask(early, sid=None, path=path) == early
+    offered = (
+        "<tools>\nDeferred tool namespaces:\n- mcp__openmem: look it up with smart_compact_search(query=…)\n</tools>"
+    )
+    late = {"type": "message", "role": "developer", "content": offered}
+    cut = await house.ask(codex(10, late), sid=None, path=path)
+    assert strings(cut["input"]).count("[openmem: continuing session s-1; ") == 1
+    assert cut["instructions"] == texts.STANDING_INSTRUCTION
+    assert late in cut["input"]
+    assert early["input"][0] in cut["input"]

@@ -172,8 +172,12 @@ def is_own_tool(name: str | None) -> bool:
 def mark(item: Item) -> str:
     """Return what identifies an item apart from its place: its texts and the ids of its calls, without reasoning.
 
-    Clients drop reasoning after a refused signature; the item is still the same one. The ids tell
-    apart two answers to the same words, which a rewind brings about.
+    Clients drop reasoning after a refused signature, and some clear an old result where it stands; the item
+    is still the same one. The ids tell apart two answers to the same words, which a rewind brings about.
     """
-    said = [[d.role, d.kind, d.name, d.text] for d in item.drafts if d.kind != "thinking"]
+    said = [
+        [draft.role, draft.kind, draft.name, "" if item.answers and draft.kind == "tool_result" else draft.text]
+        for draft in item.drafts
+        if draft.kind != "thinking"
+    ]
     return fingerprint([said, [call.id for call in item.calls], item.answers])

@@ -38,6 +38,11 @@ def test_an_item_is_the_same_without_its_reasoning_and_its_markers() -> None:
     assert _mark(with_reasoning) == _mark({"role": "assistant", "content": "yes"})
 
 
+def test_a_result_is_the_same_one_when_its_client_clears_it() -> None:
+    assert _mark(user(result("toolu_1", "x"))) == _mark(user(result("toolu_1", "cleared")))
+    assert _mark(user(result("toolu_1", "x"), "and this")) != _mark(user(result("toolu_1", "x"), "and that"))
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
