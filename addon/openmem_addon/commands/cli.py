@@ -28,6 +28,8 @@ COMMANDS = {
     "mcp": Command("mcp", "the search tools as an MCP server on standard input and output"),
     "install": Command("install", "register the search tools and the hooks with the agents: install --help"),
     "uninstall": Command("install", "take that back, without a trace"),
+    "import": Command("imports", "store what Claude Code and Codex keep of their own sessions"),
+    "handoff": Command("handoff", "print the prompt with which another agent goes on with a session: handoff SESSION"),
     "off": Command("power", "from the next request on, remove nothing new: off --help"),
     "on": Command("power", "go back"),
     "status": Command("status", "say in five lines what runs and what is stored"),

@@ -1,0 +1,191 @@
+"""Own `import`: the agents' own history goes into the store, as if it had passed the proxy."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import apsw
+import msgspec
+from openmem_store import layout as files
+from openmem_store import registration, sid
+from openmem_store.layout import Layout
+from openmem_store.lock import WriterBusy
+from openmem_store.registration import Registration
+from openmem_store.rows import chain
+from openmem_store.schema import UnsupportedSchema
+from openmem_store.writer import SessionWriter
+
+from openmem_addon.commands import preferences, rollouts, transcripts, wiring
+from openmem_addon.commands.history import History, Source
+from openmem_addon.core.source import NotSplicable
+
+HELP = """\
+usage: ./run.sh import [FILE or FOLDER ...]
+
+Stores what the agents keep of their own sessions: Claude Code's transcripts and Codex's rollouts, all of them without
+an argument. The search tools then find it, also without the proxy. What was imported before and has not grown is
+passed over. No key and no setting of an agent is read."""
+
+SOURCES = {
+    "claude": Source("Claude Code", lambda place: place / "projects", "**/*.jsonl", transcripts.read),
+    "codex": Source("Codex", lambda place: place / "sessions", "**/rollout-*.jsonl", rollouts.read),
+}
+
+VERSION = "import"
+"""Who wrote, in the events of a session; an import writes none."""
+
+
+class Book(msgspec.Struct):
+    """What was imported, so that the next import passes it over."""
+
+    files: dict[str, tuple[int, int]] = {}
+    """Time of change in nanoseconds and bytes, by path."""
+
+
+class Tally(msgspec.Struct):
+    """What an import did."""
+
+    sessions: set[str] = set()
+    messages: int = 0
+    """Rows that were not stored before."""
+    unchanged: int = 0
+    """Files passed over."""
+    in_use: set[str] = set()
+    """Sessions that a running proxy writes: it stores them itself."""
+    failed: list[str] = []
+    """Lines for the terminal."""
+
+
+def main(name: str, words: Sequence[str]) -> int:
+    """Import. Returns 1 when a file could not be imported, 2 for words that are none of ours."""
+    if list(words) in (["--help"], ["-h"]):
+        print(HELP)
+        return 0
+    try:
+        settings = preferences.load()
+        found = given(words) if words else everything(Path(os.environ.get("HOME") or Path.home()), os.environ)
+    except ValueError as error:
+        print(f"openmem-context: {error}", file=sys.stderr)
+        return 2
+    if not found:
+        print("openmem-context: no transcripts of Claude Code or Codex were found here", file=sys.stderr)
+        return 1
+    tally = run(Layout(settings.root), found, progress=sys.stderr if sys.stderr.isatty() else None)
+    for line in said(tally, preferences.readable(settings.root)):
+        print(line)
+    for line in tally.failed:
+        print(f"openmem-context: {line}", file=sys.stderr)
+    return 1 if tally.failed else 0
+
+
+def everything(home: Path, environ: Mapping[str, str]) -> list[tuple[Path, Source]]:
+    """Return every file of every agent, the oldest first: what is imported last is what a search looks at first."""
+    found = [
+        (path, source)
+        for agent, source in SOURCES.items()
+        for path in source.folder(wiring.folder(agent, home, environ)).glob(source.pattern)
+    ]
+    return sorted(found, key=lambda each: (each[0].stat().st_mtime_ns, each[0]))
+
+
+def given(words: Iterable[str]) -> list[tuple[Path, Source]]:
+    """Return the files that are named, or lie in a folder that is. Raises ValueError for one that is not there."""
+    found: list[tuple[Path, Source]] = []
+    for word in words:
+        if word.startswith("-"):
+            raise ValueError(f"import takes no {word}\n{HELP}")
+        path = Path(word).absolute()
+        if not path.exists():
+            raise ValueError(f"{word}: no such file or folder")
+        named = [path] if path.is_file() else sorted(path.glob("**/*.jsonl"), key=lambda each: each.stat().st_mtime_ns)
+        found += [(each, SOURCES["codex" if each.name.startswith("rollout-") else "claude"]) for each in named]
+    return found
+
+
+def run(layout: Layout, found: Sequence[tuple[Path, Source]], *, progress: TextIO | None) -> Tally:
+    """Import files in this order. Never raises for one that is damaged or in use: the tally names it."""
+    layout.prepare()
+    place = layout.root.parent / "imported.json"
+    book = _read(place)
+    tally = Tally()
+    for number, (path, source) in enumerate(found, 1):
+        if progress is not None:
+            progress.write(f"\r{bar(number, len(found))} {source.title:<12}")
+            progress.flush()
+        stamp = (path.stat().st_mtime_ns, path.stat().st_size)
+        if book.files.get(str(path)) == stamp:
+            tally.unchanged += 1
+            continue
+        try:
+            for history in source.read(path):
+                store(layout, history, tally)
+        except WriterBusy:
+            continue  # the proxy stores it; a later import looks again
+        except (OSError, ValueError, NotSplicable, apsw.Error, UnsupportedSchema) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            tally.failed.append(f"{preferences.readable(path)} was not imported: {reason}")
+            continue
+        book.files[str(path)] = stamp
+    if progress is not None and found:
+        progress.write("\n")
+    files.replace(place, msgspec.json.encode(book))
+    return tally
+
+
+def store(layout: Layout, history: History, tally: Tally) -> None:
+    """Store a thread's rows and register its session.
+
+    Rows that are there keep their flags: what left a prompt has left it. Raises WriterBusy where a proxy has the
+    session, ValueError for a history that does not read, and what the store raises.
+    """
+    session = sid.sanitize(history.sid)
+    if session is None:
+        raise ValueError("it names no session")
+    try:
+        writer = SessionWriter(layout.database(session), version=VERSION)
+    except WriterBusy:
+        tally.in_use.add(session)
+        raise
+    try:
+        for body in history.whole():
+            conversation = history.route.adapter.parse(body)
+            rows = chain(draft for item in conversation.items if item.stored for draft in item.drafts)
+            tally.messages += len(rows) - writer.leading_known(rows)
+            writer.sync(rows, dropped=(), cut=None, owned=len(rows), blobs={}, at=history.began)
+    finally:
+        writer.close()
+    tally.sessions.add(session)
+    if registration.read(layout, session) is None:
+        told = Registration(history.sid, agent=history.agent, cwd=history.cwd, registered_at=history.began)
+        registration.write(layout, told)
+
+
+def said(tally: Tally, place: str) -> list[str]:
+    """Return what happened, and what to do with it."""
+    lines = [f"imported {tally.messages:,} messages of {_count(len(tally.sessions), 'session')} into {place}"]
+    if tally.unchanged:
+        lines.append(f"{_count(tally.unchanged, 'file')} had not changed since the last import")
+    if tally.in_use:
+        lines.append(f"{_count(len(tally.in_use), 'session')} in use by a proxy, which stores them itself")
+    if tally.sessions:
+        lines.append("search them from any agent with the search tools: ./run.sh install registers them")
+    return lines
+
+
+def bar(done: int, all_of: int, *, width: int = 30) -> str:
+    """Return a progress bar of one line."""
+    full = width * done // all_of
+    return f"[{'#' * full}{' ' * (width - full)}] {done}/{all_of}"
+
+
+def _read(place: Path) -> Book:
+    try:
+        return msgspec.json.decode(place.read_bytes(), type=Book)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return Book()  # all is looked at again, and stored once
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
