@@ -33,6 +33,8 @@ class Expression(msgspec.Struct, frozen=True):
     """Matches `text + "\\n"` once for each line of `text` that matches; None where only `line` can tell."""
     crosses: bool
     """Whether it may match across lines, so that a text can match although none of its lines does."""
+    phrases: str
+    """FTS5 query that every text with a match fulfils; empty where nothing is known of such a text."""
 
 
 def compiled(pattern: str) -> Expression:
@@ -40,8 +42,9 @@ def compiled(pattern: str) -> Expression:
     line = regress.Regex(pattern, FLAGS)
     rewritten = per_line(pattern)
     if rewritten is None:
-        return Expression(line, None, crosses=True)
-    return Expression(line, regress.Regex(rewritten, FLAGS), crosses=rewritten != _with_rest(pattern))
+        return Expression(line, None, crosses=True, phrases=phrases(pattern))
+    lines = regress.Regex(rewritten, FLAGS)
+    return Expression(line, lines, crosses=rewritten != _with_rest(pattern), phrases=phrases(pattern))
 
 
 def per_line(pattern: str) -> str | None:
@@ -107,3 +110,50 @@ def _code(number: re.Match[str]) -> int:
     if control:
         return ord(control) & 31
     return int(hexadecimal or unicode or "0", 16)
+
+
+_LITERAL = re.compile(r"[ !-#%&',/0-9:;<=>@A-Z_`a-z~\"-]|\\[!-/:-@\[-`{-~]")
+_SPACE = re.compile(r"\\s\+?(?![*?{])")
+_QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
+_GROUP = re.compile(r"\((?:[^()\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])*\)", re.DOTALL)
+_OTHER = re.compile(r"\\k<[^>]*>|\\.|\[(?:[^\]\\]|\\.)*\]|.", re.DOTALL)
+_TOKEN = re.compile(r"[0-9A-Za-z]+")
+
+
+def phrases(pattern: str) -> str:
+    """Return an FTS5 query for the words that a pattern spells out in full.
+
+    Only characters outside groups and alternatives count, and of these only words whose both ends are
+    sure: `KEY_1` says nothing of the word it is in, `^SET KEY_1 =` does. So it may find more rows than
+    match, never fewer.
+    """
+    found: list[str] = []
+    run, edge = "", False
+    position = 0
+    while position < len(pattern):
+        literal = _LITERAL.match(pattern, position)
+        taken = literal or _SPACE.match(pattern, position) or _GROUP.match(pattern, position)
+        taken = taken or _OTHER.match(pattern, position)
+        assert taken is not None
+        if taken[0] in ("|", "("):  # an alternative, or a group inside a group
+            return ""
+        position = taken.end()
+        quantifier = _QUANTIFIER.match(pattern, position)
+        if literal is not None and quantifier is None:
+            run += literal[0][-1]
+            continue
+        sure = quantifier is None and (taken[0] in ("^", "$") or taken[0].startswith("\\s"))
+        found += _words(run, edge, sure)
+        run, edge = "", sure
+        position = quantifier.end() if quantifier else position
+        position += pattern[position : position + 1] == "?" and quantifier is not None
+    found += _words(run, edge, False)
+    return " AND ".join(f'"{words}"' for words in found)
+
+
+def _words(run: str, starts: bool, ends: bool) -> list[str]:
+    """Return the words of a run of characters as one phrase; those at its edges only where the edge is sure."""
+    kept = [
+        token[0] for token in _TOKEN.finditer(run) if (token.start() or starts) and (token.end() < len(run) or ends)
+    ]
+    return [" ".join(kept)] if kept else []

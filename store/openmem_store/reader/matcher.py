@@ -65,6 +65,7 @@ def main() -> None:
     for sid, connection in connections.items():
         scan.session(sid, connection)
     scan.tell()
+    sandbox.leave()
 
 
 class _Scan:
@@ -80,7 +81,7 @@ class _Scan:
         """Scan one session, newest row first."""
         try:
             rows = scope.Rows(connection, self._job.scope)
-            for row, text in rows.texts():
+            for row, text in rows.texts(self._expression.phrases):
                 self._row(sid, rows, row, text)
                 if time.monotonic() - self._told >= REPORT_SECONDS:
                     self.tell()

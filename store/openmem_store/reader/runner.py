@@ -68,6 +68,7 @@ def main() -> None:
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
     sandbox.ready()
     sandbox.report(msgspec.json.encode(run(job)))
+    sandbox.leave()
 
 
 def run(job: Job) -> Table:

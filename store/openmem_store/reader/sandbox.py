@@ -5,6 +5,7 @@ SQLite's interrupt, and a regular expression that backtracks without end. So bot
 """
 
 import contextlib
+import os
 import resource
 import sys
 
@@ -46,3 +47,8 @@ def report(line: bytes) -> None:
     """Report one line to the parent."""
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+
+
+def leave() -> None:
+    """End this process at once: taking a Python apart object by object costs 10 ms that the parent waits."""
+    os._exit(0)

@@ -37,7 +37,7 @@ _ONE = f"SELECT {_COLUMNS} FROM main.messages WHERE seq = ?"
 _ROWS = f"SELECT {_COLUMNS} FROM main.messages"
 _TEXTS = f"SELECT {_COLUMNS}, text FROM main.messages"
 _LISTED = " AND seq IN (SELECT value FROM json_each(?))"
-_FOUND = " AND seq IN (SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?)"
+_FOUND = "SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?"
 _NEWEST_FIRST = " ORDER BY seq DESC"
 
 
@@ -81,18 +81,25 @@ class Rows:
         """Tell whether a row is one of our own answers, or the call for one, and is to be left out."""
         return not self._include_echoes and (row.seq in self.echoes.rows or echoes.own_tool(row.name))
 
-    def texts(self, match: str | None = None) -> Iterator[tuple[Row, str]]:
+    def texts(self, match: str = "") -> Iterator[tuple[Row, str]]:
         """Return every row that passes the filters, echoes too, and its text, the newest first.
 
-        `match`: only rows that the index finds for this FTS5 query.
+        `match`: an FTS5 query that the rows fulfil which are of interest; none for all of them. Others may
+        come too, as all do where the index is damaged.
         """
-        more, given = ("", ()) if match is None else (_FOUND, (match,))
+        found = self._found(match) if match else None
+        more, given = ("", ()) if found is None else (_LISTED, (msgspec.json.encode(found).decode(),))
         statement = _TEXTS + self._passing + more + _NEWEST_FIRST
-        for *columns, text in cast(
-            "Iterable[tuple[Any, ...]]", self._connection.execute(statement, (*self._given, *given))
-        ):
+        rows = cast("Iterable[tuple[Any, ...]]", self._connection.execute(statement, (*self._given, *given)))
+        for *columns, text in rows:
             row = self._known[columns[0]] = Row(*columns)
             yield row, text
+
+    def _found(self, match: str) -> list[int] | None:
+        try:
+            return [seq for (seq,) in cast("Iterable[tuple[int]]", self._connection.execute(_FOUND, (match,)))]
+        except apsw.Error:
+            return None
 
     def heading(self, seq: int) -> str:
         """Name the kind of row that `seq` is, so that a count shows where its lines come from.

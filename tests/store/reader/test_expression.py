@@ -1,5 +1,6 @@
 """A pattern for one line, run over a whole text."""
 
+import apsw
 import pytest
 import regress
 from hypothesis import example, given
@@ -45,8 +46,10 @@ def at_once(pattern: str, text: str) -> list[int]:
 @example(r"(?<=\W)a", "a\n a")
 def test_the_lines_found_at_once_are_those_found_one_by_one(pattern: str, text: str) -> None:
     try:
-        regress.Regex(pattern, expression.FLAGS)
+        compiled = expression.compiled(pattern)
     except regress.RegressError:
+        return
+    if compiled.lines is None:  # an octal number, which two atoms may make
         return
     assert at_once(pattern, text) == one_by_one(pattern, text)
 
@@ -66,3 +69,53 @@ def test_patterns_that_may_cross_lines_are_known(pattern: str, crosses: bool) ->
 
 def test_groups_keep_their_names_and_numbers() -> None:
     assert at_once(r"(?<year>\d)-\k<year>", "1-1\n1-2\n2-2") == one_by_one(r"(\d)-\1", "1-1\n1-2\n2-2") == [1, 3]
+
+
+PHRASES = {
+    "^SET K00123 = ": '"SET K00123"',
+    r"^\S+Z \[INFO\] billing req=": '"INFO billing req"',
+    r"^retry\s+limit$": '"retry" AND "limit"',
+    r"x y? z w ": '"z w"',
+    "KEY-7": "",
+    " KEY-7 ": '"KEY 7"',
+    "a b c|d": "",
+    "((a)) b c ": "",
+    r"\bword\b": "",
+    "éa b c é": '"b c"',
+    r"(?<n>a)-\k<n> b ": '"b"',
+    r"[a b] c d [e]": '"c d"',
+}
+
+
+@pytest.mark.parametrize(("pattern", "query"), PHRASES.items())
+def test_the_words_that_a_pattern_spells_out_are_known(pattern: str, query: str) -> None:
+    assert expression.phrases(pattern) == query
+
+
+SPELLED = st.lists(
+    st.sampled_from(
+        [
+            *"ab1_-. =",
+            *(r"\s", r"\s+", r"\s*", r"\.", r"\w", "^", "$", "[ab]", "a?", " *", "(b)", "é", "b+", " {1}", "a|"),
+        ]
+    ),
+    max_size=9,
+).map("".join)
+SPOKEN = st.text("ab1_-. =\né\u0301\u2028", max_size=16)
+
+
+@given(SPELLED, SPOKEN)
+@example("a b ", "a b c")
+@example("a\\s*b a ", "ab a ")
+def test_no_text_that_matches_is_missed_by_its_words(pattern: str, text: str) -> None:
+    try:
+        found = regress.Regex(pattern, expression.FLAGS).find(text)
+    except regress.RegressError:
+        return
+    query = expression.phrases(pattern)
+    if found is None or not query:
+        return
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE t USING fts5 (text)")
+    connection.execute("INSERT INTO t VALUES (?)", (text,))
+    assert connection.execute("SELECT count(*) FROM t WHERE t MATCH ?", (query,)).get == 1

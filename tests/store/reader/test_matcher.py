@@ -18,6 +18,7 @@ def reports(monkeypatch: pytest.MonkeyPatch, job: matcher.Job) -> list[bytes]:
     said_lines: list[bytes] = []
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(msgspec.json.encode(job))))
     monkeypatch.setattr(sandbox, "confine", lambda: None)
+    monkeypatch.setattr(sandbox, "leave", lambda: None)
     monkeypatch.setattr(sandbox, "report", said_lines.append)
     matcher.main()
     return said_lines

@@ -57,6 +57,7 @@ def test_texts_come_newest_first_under_the_filters(layout: Layout) -> None:
             (8, "{}"), (6, "out"), (5, "out"), (3, "more"), (1, "task"),
         ]  # fmt: skip
         assert [row.seq for row, _ in found.texts(match='"out"')] == [6, 5]
+        assert len(list(found.texts(match='"out'))) == 5, "a query that the index cannot answer leaves none out"
     with rows(layout, scope.Scope(("user", "tool"), in_context=False, include_echoes=False)) as found:
         assert [row.seq for row, _ in found.texts()] == [3]
 
