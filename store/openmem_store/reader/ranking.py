@@ -5,14 +5,15 @@ whose evidence is among the first eight rows, 0.71 against 0.48 for `contract` a
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from heapq import nsmallest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from heapq import nlargest, nsmallest
 from typing import cast
 
 import apsw
 import msgspec
 
 from openmem_store.reader.scope import Rows
+from openmem_store.reader.vectors import Nearest
 from openmem_store.reader.vocabulary import Vocabulary, says_something
 from openmem_store.reader.words import Found, rows_with
 
@@ -24,6 +25,15 @@ beside it, so a run of equal rows does not lift itself over a row that holds eve
 NEAR = 0.02
 """Scores closer than this are equal, and the newest row wins: the last value of a key is the one that
 holds. Measured: costs nothing."""
+
+SIMILARITY = 0.2
+"""What one standard deviation of similarity counts, against 1 for all words of the query: see bench/README.md."""
+
+LIFTED = 200
+"""Rows that hold words whose similarity is looked up; at most a quarter of them is ever shown."""
+
+RANK = 60
+"""Added to each rank by the contract's fusion."""
 
 Score = tuple[float, ...]
 """Ascending, best first; comparable between sessions."""
@@ -47,35 +57,77 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def contract(
-    connection: apsw.Connection, found: Sequence[Found], matched: dict[int, int], rows: Rows, limit: int
+    connection: apsw.Connection,
+    found: Sequence[Found],
+    matched: dict[int, int],
+    rows: Rows,
+    limit: int,
+    near: Nearest | None = None,
 ) -> Order:
-    """Order by how many distinct words a row holds, then by BM25."""
+    """Order by how many distinct words a row holds, then by BM25; with `near`, by the ranks in both orders."""
     phrases = [each.word.phrase for each in found if each.word.tokens]
     scores = bm25(connection, phrases) if phrases else {}
-    leading = nsmallest(limit, ((-count, scores.get(seq, 0.0), -seq) for seq, count in matched.items()))
-    return Order([Place((count, score), tie, -tie) for count, score, tie in leading])
+    ordered = ((-count, scores.get(seq, 0.0), -seq) for seq, count in matched.items())
+    if near is None:
+        return Order([Place((count, score), tie, -tie) for count, score, tie in nsmallest(limit, ordered)])
+    fused = reciprocal([-tie for *_, tie in sorted(ordered)], list(near.similarity))
+    leading = nsmallest(limit, ((-score, -seq) for seq, score in fused.items()))
+    return Order([Place((score,), tie, -tie) for score, tie in leading])
 
 
-def best(connection: apsw.Connection, found: Sequence[Found], matched: dict[int, int], rows: Rows, limit: int) -> Order:
+def best(
+    connection: apsw.Connection,
+    found: Sequence[Found],
+    matched: dict[int, int],
+    rows: Rows,
+    limit: int,
+    near: Nearest | None = None,
+) -> Order:
     """Order by the share of the query's information that a row holds, together with the rows beside it.
 
     A word weighs by how rare it is, and stands for its other endings, for an identifier that it is a
     part of together with the words beside it, and, when the store does not have it, for a word one
-    slip away.
+    slip away. With `near`, a row is also lifted by how far its similarity is above the session's.
     """
     groups, related = _groups(connection, found)
     weights = [math.log((len(rows) + 1) / (len(group) + 0.5)) for group in groups]
     total = sum(weights) or 1.0
     positions = rows.positions
-    holding = positions.of(rows.allowed(frozenset[int]().union(*groups)))
+    nearest = frozenset(near.similarity) if near else frozenset[int]()
+    holding = positions.of(rows.allowed(frozenset[int]().union(*groups)) | nearest)
     scores = dict.fromkeys(holding, 0.0)
     for group, weight in zip(groups, weights, strict=True):
         for share, reached in _spread(positions.of(group).keys()):
             gain = share * weight / total
             for position in reached & holding.keys():
                 scores[position] += gain
+    if near is not None:
+        lift(scores, holding, near)
     leading = nsmallest(limit, ((-round(score / NEAR), -holding[position]) for position, score in scores.items()))
     return Order([Place((score * NEAR,), tie, -tie) for score, tie in leading], related)
+
+
+def lift(scores: dict[int, float], holding: Mapping[int, int], near: Nearest) -> None:
+    """Add to the scores what the rows' similarity says. `holding`: from their keys to `seq`.
+
+    One that has no vector yet counts as if it were in the middle, and one that cannot be shown anyway
+    as the least similar.
+    """
+    leading = nlargest(LIFTED, scores, key=lambda key: scores[key])
+    words_only = [holding[key] for key in leading if holding[key] not in near.similarity]
+    similarity = dict.fromkeys(words_only, near.mean) | near.of(words_only) | near.similarity
+    least = min(similarity.values(), default=near.mean)
+    for key in scores:
+        scores[key] += SIMILARITY * (similarity.get(holding[key], least) - near.mean) / near.deviation
+
+
+def reciprocal(*orders: Sequence[int]) -> dict[int, float]:
+    """Merge orders of rows by reciprocal rank fusion."""
+    scores: dict[int, float] = {}
+    for order in orders:
+        for rank, seq in enumerate(order, 1):
+            scores[seq] = scores.get(seq, 0.0) + 1 / (RANK + rank)
+    return scores
 
 
 def bm25(connection: apsw.Connection, phrases: Sequence[str]) -> dict[int, float]:
@@ -122,7 +174,7 @@ def _spread(positions: Set[int]) -> Iterator[tuple[float, Set[int]]]:
         reached = reached | beside
 
 
-Ranking = Callable[[apsw.Connection, Sequence[Found], dict[int, int], Rows, int], Order]
+Ranking = Callable[[apsw.Connection, Sequence[Found], dict[int, int], Rows, int, Nearest | None], Order]
 """From the words found, the distinct words in each row that passes, and how many rows to return."""
 
 RANKINGS: dict[str, Ranking] = {"best": best, "contract": contract}

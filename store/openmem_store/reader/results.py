@@ -7,6 +7,7 @@ import apsw
 import msgspec
 
 from openmem_store import schema
+from openmem_store.missing import Progress
 from openmem_store.reader import excerpts
 from openmem_store.reader.answers import MOST_WEIGHT, Span, weight
 from openmem_store.reader.scope import Rows
@@ -31,6 +32,8 @@ class Hit(msgspec.Struct, frozen=True):
     seq: int
     matched_terms: int | None = None
     """Distinct words of the query in this row; None for a pattern."""
+    similarity: float | None = None
+    """Cosine to the query; None where vectors were not used or the row has none."""
     spans: tuple[Span, ...] | None = None
     """The lines that match, the last ones, when whoever found the row knows them."""
     matching_lines: int | None = None
@@ -61,6 +64,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     excerpt: str
     name: str | None = None
     matched_terms: int | None = None
+    similarity: float | None = None
+    """Of the row's head to the query, 1 for the same; given for the rows nearest to it."""
     matching_lines: int | None = None
     """Lines of this row that match; the excerpt shows the last ones. None when it shows the whole row."""
     newer_matches: int | None = None
@@ -74,7 +79,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one search found."""
 
     mode: str
-    """The ranking that ran: `lexical`."""
+    """What the ranking went by: `lexical`, words alone, or `hybrid`, words and vectors."""
     scope: str
     """Which sessions were searched, and why."""
     total_matches: int
@@ -88,6 +93,10 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     hint: str | None = None
     related: dict[str, tuple[str, ...]] = {}
     """Terms of the store that stood for a word of the query; rows with only these have matched_terms 0."""
+    vectors: Progress | None = None
+    """How many rows have a vector, still wait, and were given up; None where embedding is off and none has one."""
+    embedding_error: str | None = None
+    """Why no vectors were used although there are some."""
     skipped: dict[str, str] = {}
     """Sessions that could not be read, and why."""
 
@@ -110,6 +119,7 @@ def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, 
         excerpt=excerpt,
         name=row.name,
         matched_terms=hit.matched_terms,
+        similarity=None if hit.similarity is None else round(hit.similarity, 3),
         matching_lines=matching,
         newer_matches=hit.newer_matches,
         blob_ids=(blob_id,) if blob_id else (),

@@ -1,19 +1,22 @@
-"""Own the search over words: which rows match and how many, in one or several sessions.
+"""Own the search for a query: which rows match and how many, and their order, in one or several sessions.
 
 Hits and counts follow one scope (filters, no echoes); counts are exact whatever the order and limit.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import apsw
 import msgspec
 
 from openmem_store import schema
-from openmem_store.reader import excerpts, ranking, results, scope, source, words
+from openmem_store.reader import excerpts, ranking, results, scope, source, vectors, words
+from openmem_store.reader.hybrid import Asked, Hybrid, Search
 from openmem_store.reader.results import Answer, Hit, Result
+from openmem_store.reader.vectors import Nearest
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -25,10 +28,12 @@ class Request(msgspec.Struct, frozen=True):
     """Rows shown before and after each hit."""
     ranking: str = "best"
     """A key of `ranking.RANKINGS`."""
+    mode: Literal["hybrid", "lexical"] | None = None
+    """None: by vectors too wherever there are some."""
 
 
-class _Session(msgspec.Struct, frozen=True):
-    """One searched session, its database still open."""
+class _Matches(msgspec.Struct, frozen=True):
+    """What one searched session has of the words, its database still open."""
 
     connection: apsw.Connection
     rows: scope.Rows
@@ -36,45 +41,77 @@ class _Session(msgspec.Struct, frozen=True):
     """Rows that match and are left out."""
     lines: Counter[str]
     """Matching lines by heading."""
-    order: ranking.Order
+    found: list[words.Found]
     matched: dict[int, int]
     """Distinct words of the query in each row that passes the filters."""
+    asked: Asked | None
+    """How it is asked by vectors too."""
+
+
+class _Session(msgspec.Struct, frozen=True):
+    """One searched session, its rows in order."""
+
+    matches: _Matches
+    order: ranking.Order
+    near: Nearest | None
     find: results.FindLines
 
 
-def search(query: str, request: Request, files: dict[str, Path], *, why: str) -> Answer:
-    """Search the sessions of `files` (session id to database) for the words of a query."""
-    skipped: dict[str, str] = {}
+def search(query: str, request: Request, files: dict[str, Path], *, why: str, hybrid: Hybrid | None = None) -> Answer:
+    """Search the sessions of `files` (session id to database) for the words of a query.
+
+    With `hybrid`, also for rows that mean the same, in sessions that have vectors.
+    """
+    by_vectors = hybrid.begin(query, wanted=request.mode != "lexical") if hybrid else None
     with ExitStack() as stack:
-        found: dict[str, _Session] = {}
-        for sid, path in files.items():
-            try:
-                connection = stack.enter_context(source.opened(path))
-                found[sid] = _one(connection, sid, query, request)
-            except (apsw.Error, schema.UnsupportedSchema) as error:
-                skipped[sid] = results.unreadable(error)
+        trying = _Trying()
+        matches = trying.each(files, lambda sid, path: _matches(stack, path, query, request, by_vectors))
+        near = trying.each(matches, lambda sid, each: _nearest(each, request, by_vectors))
+        mixed = any(each is not None for each in near.values())
+        found = trying.each(near, lambda sid, each: _ordered(matches[sid], each, request, mixed=mixed))
         hits = _first(found, request.limit)
-        lines = sum((session.lines for session in found.values()), Counter[str]())
+        lines = sum((session.matches.lines for session in found.values()), Counter[str]())
         shown = results.fitting(_shown(hits, found, request.context))
         return Answer(
-            mode="lexical",
+            mode="hybrid" if mixed else "lexical",
             scope=why,
-            total_matches=sum(len(session.matched) for session in found.values()),
+            total_matches=sum(len(session.matches.matched) for session in found.values()),
             line_matches=lines.total(),
             line_matches_by=scope.breakdown(lines),
-            echoes_excluded=sum(session.echoes for session in found.values()),
+            echoes_excluded=sum(session.matches.echoes for session in found.values()),
             databases={sid: str(files[sid]) for sid in found},
             results=shown,
             hint=results.left_out(shown, len(hits)) if query.strip() else _EMPTY,
             related=_related(found.values()),
-            skipped=skipped,
+            vectors=by_vectors.progress if by_vectors else None,
+            embedding_error=by_vectors.error if by_vectors else None,
+            skipped=trying.skipped,
         )
 
 
 _EMPTY = "query is empty: give words, or a pattern"
 
 
-def _one(connection: apsw.Connection, sid: str, query: str, request: Request) -> _Session:
+class _Trying:
+    """Does one step with every session that the steps before it could read."""
+
+    def __init__(self) -> None:
+        self.skipped: dict[str, str] = {}
+        """Sessions that could not be read, and why."""
+
+    def each[T, R](self, sessions: Mapping[str, T], step: Callable[[str, T], R]) -> dict[str, R]:
+        done: dict[str, R] = {}
+        for sid, session in sessions.items():
+            try:
+                done[sid] = step(sid, session)
+            except (apsw.Error, schema.UnsupportedSchema) as error:
+                self.skipped[sid] = results.unreadable(error)
+        return done
+
+
+def _matches(stack: ExitStack, path: Path, query: str, request: Request, by_vectors: Search | None) -> _Matches:
+    connection = stack.enter_context(source.opened(path))
+    asked = by_vectors.session(connection, path) if by_vectors else None
     rows = scope.Rows(connection, request.scope)
     found = [
         _apart(connection, words.find(connection, word), rows)
@@ -86,10 +123,28 @@ def _one(connection: apsw.Connection, sid: str, query: str, request: Request) ->
     lines = Counter[str]()
     for seq, count in words.line_counts(connection, found, allowed, rows.echoes.lines).items():
         lines[rows.heading(seq)] += count
-    order = ranking.RANKINGS[request.ranking](connection, found, matched, rows, request.limit)
+    return _Matches(connection, rows, rows.excluded(everywhere), lines, found, matched, asked)
+
+
+def _nearest(matches: _Matches, request: Request, by_vectors: Search | None) -> Nearest | None:
+    if by_vectors is None or matches.asked is None:
+        return None
+    return by_vectors.nearest(matches.connection, matches.asked, request.scope, matches.rows)
+
+
+def _ordered(matches: _Matches, near: Nearest | None, request: Request, *, mixed: bool) -> _Session:
+    """Order one session's rows. `mixed`: another one's are ordered by vectors too, and the two must compare."""
+    order = ranking.RANKINGS[request.ranking](
+        matches.connection,
+        matches.found,
+        matches.matched,
+        matches.rows,
+        request.limit,
+        vectors.NOTHING if mixed and near is None else near,
+    )
     related = [words.Word(term, (term,)) for terms in order.related.values() for term in terms]
-    find = excerpts.matcher([*(each.word for each in found), *related])
-    return _Session(connection, rows, rows.excluded(everywhere), lines, order, matched, find)
+    find = excerpts.matcher([*(each.word for each in matches.found), *related])
+    return _Session(matches, order, near, find)
 
 
 def _apart(connection: apsw.Connection, found: words.Found, rows: scope.Rows) -> words.Found:
@@ -105,17 +160,17 @@ def _apart(connection: apsw.Connection, found: words.Found, rows: scope.Rows) ->
 def _first(found: dict[str, _Session], limit: int) -> list[Hit]:
     """Merge the sessions' orders; between equal rows of two sessions the session written last wins."""
     ranked = [
-        (
-            place.score,
-            age,
-            place.tie,
-            Hit(sid, place.seq, matched.get(place.seq, 0), newer_matches=_newer(matched, place.seq)),
-        )
+        (place.score, age, place.tie, _hit(sid, session, place.seq))
         for age, (sid, session) in enumerate(found.items())
-        for matched in (session.matched,)
         for place in session.order.places
     ]
     return [hit for *_, hit in sorted(ranked, key=lambda each: each[:3])[:limit]]
+
+
+def _hit(sid: str, session: _Session, seq: int) -> Hit:
+    matched = session.matches.matched
+    similarity = session.near.similarity.get(seq) if session.near else None
+    return Hit(sid, seq, matched.get(seq, 0), similarity=similarity, newer_matches=_newer(matched, seq))
 
 
 def _newer(matched: dict[int, int], seq: int) -> int | None:
@@ -138,4 +193,5 @@ def _shown(hits: list[Hit], found: dict[str, _Session], context: int) -> Iterabl
     size = results.excerpt_size(len(hits))
     for hit in hits:
         session = found[hit.sid]
-        yield results.show(session.connection, hit, session.rows, session.find, size=size, context=context)
+        matches = session.matches
+        yield results.show(matches.connection, hit, matches.rows, session.find, size=size, context=context)

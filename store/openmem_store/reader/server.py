@@ -71,7 +71,7 @@ def main() -> None:
         print(f"openmem-context-mcp: {warning}", file=sys.stderr)
     layout = Layout(loaded.settings.root)
     threading.Thread(target=_sweep, args=(layout, loaded.settings), daemon=True).start()
-    Server(Tools(layout, Path.cwd())).run("stdio")
+    Server(Tools(layout, Path.cwd(), loaded.settings)).run("stdio")
 
 
 def _offer(function: Any) -> Tool:

@@ -48,6 +48,10 @@ RANKING = (
     '"best" (default): rows that hold the rarer words and stand in a relevant part of the conversation first, the '
     'newest first among equals. "contract": rows with more distinct words first, then BM25. Example: "contract"'
 )
+MODE = (
+    '"hybrid" (default where the rows have vectors): also find rows that say the same in other words, with their '
+    'similarity to the query; "lexical": words alone. Example: "lexical" for an exact name'
+)
 INCLUDE_ECHOES = (
     "true: also count and return your own earlier searches and their results. "
     "Example: true to see what you asked before"

@@ -6,9 +6,9 @@ of tools sooner.
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio.to_thread
 import apsw
@@ -19,6 +19,10 @@ from openmem_store.layout import Layout
 from openmem_store.reader import answers, databases, texts
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.scope import Scope
+from openmem_store.settings import Settings
+
+if TYPE_CHECKING:
+    from openmem_store.reader import hybrid
 
 ROLES = ("user", "assistant", "tool")
 DEFAULT_ROLES = ("user", "tool")
@@ -37,9 +41,11 @@ def _given(default: object) -> BeforeValidator:
 class Tools:
     """The four tools over one store, for an agent that works in `cwd`."""
 
-    def __init__(self, layout: Layout, cwd: Path) -> None:
+    def __init__(self, layout: Layout, cwd: Path, settings: Settings | None = None) -> None:
+        """`settings` are those of the embedding; None for the defaults."""
         self._layout = layout
         self._cwd = cwd
+        self._settings = settings or Settings(root=layout.root)
 
     def offered(self) -> Sequence[Callable[..., Any]]:
         """Return the tools, in the order a model should think of them."""
@@ -59,6 +65,7 @@ class Tools:
             int, Field(description=texts.LIMIT, ge=1, le=MOST_RESULTS), _given(DEFAULT_RESULTS)
         ] = DEFAULT_RESULTS,
         ranking: Annotated[Literal["best", "contract"], Field(description=texts.RANKING), _given("best")] = "best",
+        mode: Annotated[Literal["hybrid", "lexical"] | None, Field(description=texts.MODE)] = None,
         include_echoes: Annotated[bool, Field(description=texts.INCLUDE_ECHOES), _given(False)] = False,
     ) -> str:
         from openmem_store.reader import pattern as patterns
@@ -68,10 +75,11 @@ class Tools:
             raise RefusedError("query and pattern: give one of them; pattern counts exactly, query ranks by relevance")
         choice = await _thread(self._choose, session_id)
         files = {each: self._layout.database(each) for each in choice.sids}
-        request = search.Request(Scope(_roles(role), in_context, include_echoes), limit, context, ranking)
+        request = search.Request(Scope(_roles(role), in_context, include_echoes), limit, context, ranking, mode)
         if pattern:
             return answers.encode(await patterns.search(pattern, request, files, why=choice.scope))
-        return answers.encode(await _thread(partial(search.search, query, request, files, why=choice.scope)))
+        found = partial(search.search, query, request, files, why=choice.scope, hybrid=self._hybrid)
+        return answers.encode(await _thread(found))
 
     async def smart_compact_sql(
         self,
@@ -104,6 +112,12 @@ class Tools:
         from openmem_store.reader import status
 
         return answers.encode(await _thread(partial(status.summary, self._layout, now=time.time())))
+
+    @cached_property
+    def _hybrid(self) -> "hybrid.Hybrid":
+        from openmem_store.reader import hybrid
+
+        return hybrid.Hybrid(self._settings)
 
     def _choose(self, session_id: str | None) -> databases.Choice:
         return databases.choose(self._layout, _checked(session_id), cwd=self._cwd)

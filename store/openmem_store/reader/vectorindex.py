@@ -29,7 +29,8 @@ _MOST_K = 4096
 _NEW = """
 SELECT rowid, message_seq, blob FROM main.vectors
 WHERE rowid > ? AND model = ? AND dim = ? AND length(blob) = 4 * dim AND vec_distance_cosine(blob, blob) IS NOT NULL"""
-_KNN = "SELECT rowid, distance FROM v WHERE embedding MATCH ? AND k = ? ORDER BY distance"
+_TABLE = "CREATE VIRTUAL TABLE v USING vec0 (seq INTEGER PRIMARY KEY, embedding float[{dim}] distance_metric=cosine)"
+_KNN = "SELECT seq, distance FROM v WHERE embedding MATCH ? AND k = ? ORDER BY distance"
 
 _Name = tuple[str, int, str, int]
 """Path and inode of the file, model, dimensions."""
@@ -44,9 +45,7 @@ class _Index:
         self._last = 0
         self._memory = apsw.Connection(":memory:")
         vectors.load(self._memory)
-        self._memory.execute(
-            f"CREATE VIRTUAL TABLE v USING vec0 (seq INTEGER PRIMARY KEY, embedding float[{dim}] distance_metric=cosine)"
-        )
+        self._memory.execute(_TABLE.format(dim=dim))
         with source.opened(path) as connection:
             vectors.load(connection)
             self._refresh(connection)

@@ -120,7 +120,7 @@ def _first(
 
 
 def _kept(found: Sequence[tuple[int, float | None]], rows: Rows) -> dict[int, float]:
-    allowed = rows.allowed(seq for seq, _ in found)
+    allowed = rows.allowed([seq for seq, _ in found])
     kept = [(seq, 1 - distance) for seq, distance in found if distance is not None and seq in allowed]
     return dict(kept[:NEAREST])
 

@@ -48,7 +48,7 @@ def test_a_result_says_where_it_is_from(layout: Layout) -> None:
     assert msgspec.structs.asdict(result) | {"thread": "", "created_at": ""} == {
         "session_id": "s", "seq": 2, "role": "tool", "kind": "tool_result", "in_context": False, "thread": "",
         "created_at": "", "excerpt": "KEY-7 is red", "name": "Bash", "matched_terms": 2, "matching_lines": None,
-        "newer_matches": None, "blob_ids": ("0" * 16,), "before": (), "after": (),
+        "similarity": None, "newer_matches": None, "blob_ids": ("0" * 16,), "before": (), "after": (),
     }  # fmt: skip
 
 

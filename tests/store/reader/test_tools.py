@@ -10,8 +10,10 @@ from openmem_store.layout import Layout
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.echoes import ANSWER_MARKER
 from openmem_store.reader.tools import Tools
+from openmem_store.settings import Settings
 
 from tests.store.reader.conversation import replied, returned, said, store
+from tests.store.reader.embedded import EAST, NORTH, Known, answering, embed
 
 
 @pytest.fixture
@@ -45,6 +47,22 @@ async def test_roles_choose_rows(tools: Tools, role: Any, seqs: set[int]) -> Non
 
 async def test_user_and_tool_rows_are_the_default(tools: Tools) -> None:
     assert (await answer(tools.smart_compact_search(query="red")))["total_matches"] == 2
+
+
+async def test_a_search_goes_by_words_and_vectors_as_the_settings_and_the_call_say(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, m=Known({"colour": EAST}))
+    embed(store(layout, "s", said("SET K1 = red"), replied("red"), returned("Bash", "red")), {1: EAST, 3: NORTH})
+    tools = Tools(layout, tmp_path, Settings(root=layout.root, embedding_model="m"))
+    found = await answer(tools.smart_compact_search(query="colour"))
+    assert (found["mode"], [result["seq"] for result in found["results"]]) == ("hybrid", [1, 3])
+    assert found["vectors"] == {"filled": 2, "pending": 1, "skipped": 0}
+    found = await answer(tools.smart_compact_search(query="colour", mode="lexical"))
+    assert (found["mode"], found["results"]) == ("lexical", [])
+    found = await answer(tools.smart_compact_search(pattern="red"))
+    assert found["mode"] == "lexical"
+    assert "vectors" not in found
 
 
 async def test_query_and_pattern_exclude_each_other(tools: Tools) -> None:
