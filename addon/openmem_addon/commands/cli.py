@@ -32,7 +32,8 @@ COMMANDS = {
     "handoff": Command("handoff", "print the prompt with which another agent goes on with a session: handoff SESSION"),
     "off": Command("power", "from the next request on, remove nothing new: off --help"),
     "on": Command("power", "go back"),
-    "status": Command("status", "say in five lines what runs and what is stored"),
+    "status": Command("status", "say what runs, what is stored, and what trimming saved: status --help"),
+    "why": Command("why", "say of a session what left its prompt and what was looked up again: why SESSION"),
     "forget": Command("forget", "delete stored sessions: forget SESSION ..., or forget --all"),
 }
 """`test` belongs to run.sh: it needs the checkout's development tools."""

@@ -1,36 +1,112 @@
-"""Own `status`: five lines on what runs and what is stored."""
+"""Own `status`: five lines on what runs and what is stored, and a line for each of the newest sessions."""
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import msgspec
 from openmem_store import version
 from openmem_store.layout import Layout
 from openmem_store.reader import status as stored
 from openmem_store.reader.status import Summary
+from openmem_store.settings import Settings
 
-from openmem_addon.commands import mitm, preferences, probe
+from openmem_addon.commands import mitm, preferences, pricing, probe, report
 from openmem_addon.commands.probe import Health
+from openmem_addon.commands.report import Report
+from openmem_addon.commands.savings import Savings
 
-HELP = "usage: ./run.sh status [--port N]"
+HELP = """\
+usage: ./run.sh status [--port N] [--watch | --json]
+
+  --watch  show it anew every two seconds, until Ctrl-C
+  --json   all of it, and every session, for a program to read"""
+
+EVERY_S = 2.0
+
+MOST = stored.MOST_SESSIONS
+"""Sessions that get a line."""
 
 
-def main(name: str, words: Sequence[str]) -> int:
-    """Print the five lines. Returns 2 for words that are none of ours or a setting that cannot be used."""
+class Words(msgspec.Struct, frozen=True):
+    """What was asked for."""
+
+    port: int = mitm.PORT
+    watch: bool = False
+    json: bool = False
+
+
+def main(name: str, words: Sequence[str], *, wait: Callable[[float], None] = time.sleep) -> int:
+    """Print what there is. Returns 2 for words that are none of ours or a setting that cannot be used."""
     if list(words) in (["--help"], ["-h"]):
         print(HELP)
         return 0
     try:
-        port = _port(words)
+        given = parse(words)
         settings = preferences.load()
     except ValueError as error:
         print(f"openmem-context: {error}", file=sys.stderr)
         return 2
+    if given.json:
+        print(document(settings, given.port))
+        return 0
+    clear = "\x1b[H\x1b[2J" if given.watch and sys.stdout.isatty() else ""
+    try:
+        while True:
+            print(clear + "\n".join(page(settings, given.port)), flush=True)
+            if not given.watch:
+                return 0
+            wait(EVERY_S)
+    except KeyboardInterrupt:
+        return 0
+
+
+def parse(words: Sequence[str]) -> Words:
+    """Return what the words ask for. Raises ValueError with the usage."""
+    parts = [part for word in words for part in (word.split("=", 1) if word.startswith("--port=") else [word])]
+    flags = {word for word in parts if word in ("--watch", "--json")}
+    rest = [word for word in parts if word not in flags]
+    if len(flags) > 1 or (rest and (len(rest) != 2 or rest[0] != "--port")):
+        raise ValueError(HELP)
+    port = rest[1] if rest else str(mitm.PORT)
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(HELP)
+    return Words(int(port), "--watch" in flags, "--json" in flags)
+
+
+def page(settings: Settings, port: int) -> list[str]:
+    """Return the five lines, and the newest sessions where there are any."""
+    layout = Layout(settings.root)
     health = probe.health(mitm.LOOPBACK, port)
-    summary = stored.summary(Layout(settings.root), now=time.time())
-    for line in lines(health, summary, port=port, place=preferences.readable(settings.root), own=version.code_hash()):
-        print(line)
-    return 0
+    summary = stored.summary(layout, now=time.time())
+    place = preferences.readable(settings.root)
+    head = lines(health, summary, port=port, place=place, own=version.code_hash())
+    reports = report.sessions(layout, most=MOST)
+    if not reports:
+        return head
+    if layout.off(None).exists():
+        head[0] += "; switched off for all sessions (./run.sh on)"
+    return [*head, "", *report.table(reports), "", report.footer(_total(reports))]
+
+
+def document(settings: Settings, port: int) -> str:
+    """Return everything as JSON."""
+    layout = Layout(settings.root)
+    reports = report.sessions(layout)
+    health = probe.health(mitm.LOOPBACK, port)
+    fields = {
+        "proxy": msgspec.to_builtins(health) if health else None,
+        "switched_off": layout.off(None).exists(),
+        "store": msgspec.to_builtins(stored.summary(layout, now=time.time())),
+        "saved": msgspec.to_builtins(_total(reports)),
+        "prices_of": pricing.AS_OF,
+        "sessions": msgspec.to_builtins(reports),
+    }
+    return msgspec.json.format(msgspec.json.encode(fields)).decode()
+
+
+def _total(reports: Sequence[Report]) -> Savings:
+    return sum((each.saved for each in reports), Savings())
 
 
 def lines(health: Health | None, summary: Summary, *, port: int, place: str, own: str) -> list[str]:
@@ -51,12 +127,3 @@ def _proxy(health: Health | None, *, port: int, own: str) -> str:
     if health.version == own:
         return f"up on port {port}, process {health.pid}, on this code ({own})"
     return f"up on port {port}, process {health.pid}, on other code ({health.version}; here is {own}): restart it"
-
-
-def _port(words: Sequence[str]) -> int:
-    if not words:
-        return mitm.PORT
-    option, _, value = " ".join(words).replace("=", " ").partition(" ")
-    if option != "--port" or not value.isdecimal() or not 0 < int(value) < 65536:
-        raise ValueError(HELP)
-    return int(value)

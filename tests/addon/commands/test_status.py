@@ -1,8 +1,14 @@
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
 from openmem_addon.commands import status
 from openmem_addon.commands.probe import Health
+from openmem_store.layout import Layout
 from openmem_store.reader.status import Summary, Usage
+from openmem_store.rows import Draft, chain
+from openmem_store.writer import SessionWriter
 
 OWN = "0123456789ab"
 SUMMARY = Summary(
@@ -62,7 +68,9 @@ def test_an_empty_machine_gets_its_five_lines(capsys: pytest.CaptureFixture[str]
     assert out[1].startswith("sessions    0 in ~/")
 
 
-@pytest.mark.parametrize("words", [["--watch"], ["--port"], ["--port", "x"], ["--port", "9", "more"]])
+@pytest.mark.parametrize(
+    "words", [["--watch", "--json"], ["--port"], ["--port", "x"], ["--port", "9", "more"], ["--wath"]]
+)
 def test_words_that_are_none_of_ours_show_the_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert status.main("status", words) == 2
     assert status.HELP in capsys.readouterr().err
@@ -75,3 +83,55 @@ def test_a_setting_that_cannot_be_used_is_named(
     monkeypatch.setenv("CONTEXT_TRIM_TOKENS", "many")
     assert status.main("status", []) == 2
     assert "CONTEXT_TRIM_TOKENS" in capsys.readouterr().err
+
+
+@pytest.fixture
+def layout(empty_home: Path) -> Layout:
+    """A store with one session."""
+    made = Layout(empty_home / ".local/share/openmem/context")
+    made.prepare()
+    writer = SessionWriter(made.database("s-1"), version="v")
+    writer.sync(chain([Draft("user", "text", None, "hello")]), dropped=(), cut=None, owned=0, blobs={}, at="t")
+    writer.close()
+    return made
+
+
+@pytest.mark.usefixtures("layout")
+def test_below_the_five_lines_each_session_has_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status.main("status", ["--port=1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[5] == ""
+    assert lines[6].split()[:3] == ["session", "agent", "folder"]
+    assert lines[7].split()[:4] == ["s-1", "-", "-", "1"]
+    assert lines[-1].startswith("saved: net of cache rewrites, without the provider's own caching; prices of 20")
+
+
+def test_a_switch_that_is_off_is_said(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    layout.off(None).touch()
+    status.main("status", ["--port", "1"])
+    assert "switched off for all sessions" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_program_reads_it_as_json(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status.main("status", ["--json", "--port", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["proxy"] is None
+    assert found["switched_off"] is False
+    assert found["store"]["sessions"] == 1
+    assert [each["session_id"] for each in found["sessions"]] == ["s-1"]
+    assert found["prices_of"]
+
+
+@pytest.mark.usefixtures("layout")
+def test_watching_shows_it_again_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    assert status.main("status", ["--watch", "--port", "1"], wait=wait) == 0
+    out = capsys.readouterr().out
+    assert out.count("proxy       down") == 3
+    assert "\x1b" not in out, "nobody reads it on a terminal"

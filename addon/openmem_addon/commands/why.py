@@ -1,0 +1,128 @@
+"""Own `why`: for each trim of a session when it was, what left, and what the agent looked up afterwards."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+import apsw
+import msgspec
+from openmem_store import schema, sid
+from openmem_store.layout import Layout
+from openmem_store.reader import source
+
+from openmem_addon.commands import preferences
+from openmem_addon.core import texts
+
+HELP = """\
+usage: ./run.sh why SESSION
+
+Says for each trim of a session when it was and at how many tokens, what left the prompt, and what the agent looked up
+until the next."""
+
+MOST_ASKED = 20
+"""Look-ups shown after one trim."""
+
+WIDTH = 110
+"""Characters of a look-up that are shown."""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One trim."""
+
+    at: str
+    before: int
+    after: int
+    dropped: int
+    left: tuple[tuple[str, int], ...]
+    """What left by kind, and how many rows, the largest first."""
+    asked: tuple[str, ...]
+    """Calls of our tools until the next trim."""
+
+
+def main(name: str, words: Sequence[str]) -> int:
+    """Print it. Returns 1 for a session that is not stored, 2 for words that are none of ours."""
+    if list(words) in (["--help"], ["-h"]):
+        print(HELP)
+        return 0
+    try:
+        if len(words) != 1 or words[0].startswith("-"):
+            raise ValueError(f"why takes one session id; `./run.sh status` lists the newest\n{HELP}")
+        session = sid.checked(words[0])
+        layout = Layout(preferences.load().root)
+    except ValueError as error:
+        print(f"openmem-context: {error}", file=sys.stderr)
+        return 2
+    if not layout.database(session).is_file():
+        print(f"openmem-context: no session {session!r} is stored", file=sys.stderr)
+        return 1
+    try:
+        with source.opened(layout.database(session)) as connection:
+            causes = read(connection)
+    except (apsw.Error, schema.UnsupportedSchema) as error:
+        print(f"openmem-context: session {session!r} cannot be read: {type(error).__name__}", file=sys.stderr)
+        return 1
+    print("\n".join(said(session, causes)))
+    return 0
+
+
+_TRIMS = "SELECT at, tokens_before, tokens_after, dropped FROM events WHERE kind = 'trim' ORDER BY id"
+_LEFT = """
+SELECT trimmed_at, role, kind, name FROM messages WHERE in_context = 0 AND trimmed_at_seq IS NOT NULL ORDER BY seq"""
+_ASKED = """
+SELECT created_at, name, text FROM messages
+WHERE kind = 'tool_use' AND (name LIKE ?1 OR text LIKE ?1) ORDER BY seq"""
+
+
+def read(connection: apsw.Connection) -> list[Cause]:
+    """Return the trims of a session in order. Raises apsw.Error."""
+    if schema.user_version(connection) < 2:
+        return []
+    trims = cast("list[tuple[str, int, int, int]]", list(connection.execute(_TRIMS)))
+    left = cast("list[tuple[str, str, str, str | None]]", list(connection.execute(_LEFT)))
+    pattern = (f"%{texts.TOOL_PREFIX}%",)
+    asked = cast("list[tuple[str, str, str]]", list(connection.execute(_ASKED, pattern)))
+    causes: list[Cause] = []
+    previous = ""
+    for place, (at, before, after, dropped) in enumerate(trims):
+        following = trims[place + 1][0] if place + 1 < len(trims) else "9999"
+        # Rows are stored just before the event of their trim, so they carry its second or an earlier one.
+        kinds = Counter(_heading(role, kind, tool) for when, role, kind, tool in left if previous < when <= at)
+        calls = tuple(_call(tool, text) for when, tool, text in asked if at <= when < following)
+        causes.append(Cause(at, before, after, dropped, tuple(kinds.most_common()), calls))
+        previous = at
+    return causes
+
+
+def said(session: str, causes: Sequence[Cause]) -> list[str]:
+    """Return the lines."""
+    if not causes:
+        return [f"{session} was never trimmed"]
+    lines: list[str] = []
+    for cause in causes:
+        lines.append(f"{cause.at}  {cause.before:,} → {cause.after:,} tokens, {_count(cause.dropped, 'message')} left")
+        lines += [f"  {count:>6,}  {heading}" for heading, count in cause.left]
+        shown = cause.asked[:MOST_ASKED]
+        lines.append(
+            f"  looked up afterwards: {_count(len(cause.asked), 'time')}" if shown else "  nothing was looked up"
+        )
+        lines += [f"    {call}" for call in shown]
+        lines += [f"    and {len(cause.asked) - MOST_ASKED} more"] if len(cause.asked) > MOST_ASKED else []
+    return lines
+
+
+def _heading(role: str, kind: str, tool: str | None) -> str:
+    if kind == "tool_result":
+        return f"result of {tool}" if tool else "tool result"
+    if kind == "tool_use":
+        return f"call of {tool}"
+    return "reasoning" if kind == "thinking" else f"{role}'s message"
+
+
+def _call(tool: str, text: str) -> str:
+    whole = f"{tool.rsplit('__', 1)[-1]} {' '.join(text.split())}"
+    return whole if len(whole) <= WIDTH else f"{whole[: WIDTH - 1]}…"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
