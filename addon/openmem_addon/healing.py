@@ -123,6 +123,8 @@ PATTERNS = (
         r"no tool (?:call|output) found for",
         r"was provided without its required",
     ),
+    # platform.claude.com, "Mid-conversation system messages": where one may stand
+    _pattern("placement", _left, ("trim", "withdraw"), r"role system must (?:follow|precede)"),
     # A prompt over the window: Anthropic, Bedrock, OpenAI, then gateways and local servers
     _pattern(
         "long",

@@ -198,6 +198,16 @@ OURS: dict[str, tuple[str, int, str]] = {
         400,
         openai("Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'."),
     ),
+    "a system message before a user's": (
+        "placement",
+        400,
+        anthropic("messages.4: role 'system' must precede an 'assistant' message or end the array"),
+    ),
+    "a system message behind an answer": (
+        "placement",
+        400,
+        anthropic("messages.4: role 'system' must follow a 'user' message or an 'assistant' message"),
+    ),
     "too long": ("long", 400, anthropic(TOO_LONG)),
     "too long with the answer": (
         "long",

@@ -1,12 +1,13 @@
 """Own a view applied to one request: what goes out, what it weighs, and which rows it shows the model."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
 
 from . import compress
-from .model import Conversation, Item
+from .model import USER_KINDS, Conversation, Item
 from .view import Range, View
 
 
@@ -50,6 +51,8 @@ def applied(conversation: Conversation, view: View, chars_per_token: float, *, v
     """Return a view applied to a request."""
     items = conversation.items
     kept = _kept(len(items), view)
+    if view.moved_after is not None:
+        view = msgspec.structs.replace(view, moved_after=_end_of_side(items, kept, view.moved_after))
     stripped = frozenset(index for index in _before(kept, view.strip) if items[index].signed)
     emptied: frozenset[int] = frozenset()
     if any(items[index].bare for index in stripped):
@@ -141,6 +144,20 @@ def _present(stop: int, dropped: Sequence[Range]) -> Iterable[int]:
         yield from range(position, min(start, stop))
         position = end
     yield from range(position, stop)
+
+
+def _end_of_side(items: Sequence[Item], kept: Sequence[int], start: int) -> int:
+    """Return the last message of the user's side that `start` is on: it grows while nothing was answered.
+
+    A user who interrupts speaks twice; a system message between the two would be refused.
+    """
+    end = start
+    for index in kept[bisect_right(kept, start) :]:
+        if items[index].kind in USER_KINDS:
+            end = index
+        elif items[index].kind not in ("pinned", "other"):
+            break
+    return end
 
 
 def _before(kept: Sequence[int], stop: int) -> Iterable[int]:

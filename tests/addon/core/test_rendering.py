@@ -77,6 +77,17 @@ def test_a_message_of_reasoning_alone_keeps_a_place_between_a_system_message_and
     assert (4 in made.kept) == bool(emptied)
 
 
+def test_a_moved_system_message_stands_behind_all_the_user_says_until_it_is_answered() -> None:
+    """A user who interrupts speaks twice; what was placed between the two would be refused."""
+    history = [user("first"), system("early"), user("second"), user("third"), system("own")]
+    view = View(cut=2, moved=(1,), moved_after=2)
+    for more, after in (([], 3), ([assistant("yes"), user("fourth")], 3)):
+        conversation = anthropic.parse(encode(body(*history[:4], *more)))
+        assert applied(conversation, view, 2.5).moved_after == after
+    left = anthropic.parse(anthropic.render(conversation, applied(conversation, view, 2.5)))
+    assert [item.kind for item in left.items] == ["turn", "turn", "turn", "system", "assistant", "turn"]
+
+
 def test_a_result_is_shown_compressed_from_its_item_on() -> None:
     form = compress.compressed(LONG, 2.5)
     assert shown(View(compressed={BLOB: 3})).compressed == {3: {0: form}}
