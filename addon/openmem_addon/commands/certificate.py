@@ -87,6 +87,12 @@ def ensure(directory: Path, hosts: Iterable[Host], *, now: datetime.datetime) ->
     return authority
 
 
+def is_current(authority: Authority, hosts: Iterable[Host], *, now: datetime.datetime) -> bool:
+    """Return whether the authority speaks for exactly `hosts` and for some time yet; `now` is an aware time."""
+    _, certificate = _read(authority.key)
+    return certificate is not None and _serves(certificate, constraints(hosts), now)
+
+
 def constraints(hosts: Iterable[Host]) -> x509.NameConstraints:
     """Return the constraints that permit `hosts` and nothing else.
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "off": Command("power", "from the next request on, remove nothing new: off --help"),
     "on": Command("power", "go back"),
     "status": Command("status", "say what runs, what is stored, and what trimming saved: status --help"),
+    "doctor": Command("doctor", "look for what is wrong here, and say what mends it"),
     "why": Command("why", "say of a session what left its prompt and what was looked up again: why SESSION"),
     "forget": Command("forget", "delete stored sessions: forget SESSION ..., or forget --all"),
 }

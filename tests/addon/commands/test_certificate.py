@@ -189,3 +189,15 @@ def serving(authority: Authority, name: str) -> Iterator[int]:
         yield listener.getsockname()[1]
         thread.join(10)
         assert not thread.is_alive()
+
+
+def test_looking_whether_it_is_current_makes_and_changes_nothing(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "certs")
+    assert not certificate.is_current(authority, hosts.PROVIDERS, now=NOW)
+    assert not authority.directory.exists()
+    ensure(authority.directory)
+    before = authority.key.read_bytes()
+    assert certificate.is_current(authority, hosts.PROVIDERS, now=NOW)
+    assert not certificate.is_current(authority, (*hosts.PROVIDERS, PRIVATE), now=NOW)
+    assert not certificate.is_current(authority, hosts.PROVIDERS, now=NOW + datetime.timedelta(days=720))
+    assert authority.key.read_bytes() == before

@@ -1,0 +1,175 @@
+"""Hold each check to finding its trouble, and to the line that mends it."""
+
+import datetime
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+from openmem_addon import hosts
+from openmem_addon.commands import certificate, doctor, install, probe, wiring
+from openmem_addon.commands.certificate import Authority
+from openmem_addon.commands.doctor import Finding, Scene
+from openmem_addon.commands.wiring import Wanted
+from openmem_store import version
+from openmem_store.layout import Layout
+from openmem_store.settings import Settings
+
+from tests.addon.commands.conftest import StandIn
+
+NOW = datetime.datetime(2026, 10, 29, 17, 0, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    settings = Settings(root=tmp_path / "state" / "context")
+    environ = {"HOME": str(tmp_path), "PATH": "/nowhere"}
+    return Scene(settings, environ, tmp_path, probe.free_port("127.0.0.1"), Authority(tmp_path / "certs"), NOW)
+
+
+def only(findings: list[Finding]) -> Finding:
+    [finding] = findings
+    return finding
+
+
+def test_this_environment_is_in_order(scene: Scene) -> None:
+    for check in (doctor.python, doctor.sqlite, doctor.disk):
+        assert only(list(check(scene))).mark == "ok"
+
+
+def test_a_store_that_is_not_there_yet_is_no_problem(scene: Scene) -> None:
+    assert only(list(doctor.store(scene))).mark == "note"
+
+
+def test_a_store_open_to_others_is_closed_by_the_line(scene: Scene) -> None:
+    layout = Layout(scene.settings.root)
+    layout.prepare()
+    assert only(list(doctor.store(scene))).mark == "ok"
+    layout.database("s").touch(mode=0o644)
+    layout.database("s").chmod(0o644)
+    found = only(list(doctor.store(scene)))
+    assert (found.mark, found.fix) == ("problem", f"chmod -R go-rwx '{layout.root}'")
+    assert os.system(str(found.fix)) == 0
+    assert only(list(doctor.store(scene))).mark == "ok"
+
+
+def test_a_full_disk_is_said(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LEAST_FREE", 1 << 60)
+    assert only(list(doctor.disk(scene))).mark == "problem"
+
+
+def test_the_certificate_is_looked_at(scene: Scene) -> None:
+    assert only(list(doctor.trust(scene))).mark == "note"
+    authority = certificate.ensure(scene.authority.directory, hosts.PROVIDERS, now=NOW)
+    assert "bundle.pem is missing" in only(list(doctor.trust(scene))).said
+    authority.bundle.touch()
+    assert only(list(doctor.trust(scene))).mark == "ok"
+    authority.key.chmod(0o644)
+    assert [each.mark for each in doctor.trust(scene)] == ["problem", "ok"]
+    assert stat.S_IMODE(authority.key.stat().st_mode) == 0o644, "it looks, and changes nothing"
+
+
+def test_a_certificate_for_other_hosts_or_another_time_is_a_problem(scene: Scene) -> None:
+    certificate.ensure(scene.authority.directory, hosts.PROVIDERS[:1], now=NOW)
+    assert "is not for the provider hosts" in only(list(doctor.trust(scene))).said
+    certificate.ensure(scene.authority.directory, hosts.PROVIDERS, now=NOW - datetime.timedelta(days=1000))
+    assert only(list(doctor.trust(scene))).mark == "problem"
+
+
+def test_a_free_port_is_fine_and_a_taken_one_is_not(scene: Scene) -> None:
+    assert only(list(doctor.port(scene))).mark == "ok"
+    with socket.create_server(("127.0.0.1", scene.port)):
+        found = only(list(doctor.port(scene)))
+    assert (found.mark, found.what) == ("problem", "port")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"version": "0" * 12}, "runs other code"),
+        ({"version": version.code_hash(), "root": "/elsewhere"}, "stores in /elsewhere"),
+    ],
+)
+def test_a_proxy_of_another_kind_is_a_problem(
+    scene: Scene, stand_in: StandIn, given: dict[str, str], said: str
+) -> None:
+    from openmem_addon.commands.supervisor import Supervisor
+
+    supervisor = Supervisor(stand_in.plan(**given), report=print)
+    supervisor.begin()
+    try:
+        settings = Settings(root=Path("/store"))
+        other = Scene(settings, scene.environ, scene.home, stand_in.port, scene.authority, NOW)
+        found = next(iter(doctor.port(other)))
+    finally:
+        supervisor.stop()
+    assert found.mark == "problem"
+    assert said in found.said
+    assert found.fix is not None
+    assert found.fix.startswith("kill ")
+
+
+def test_each_agent_is_looked_at(scene: Scene) -> None:
+    assert only(list(doctor.agents(scene))).said == "none found"
+    (scene.home / ".claude").mkdir()
+    missing = list(doctor.agents(scene))
+    assert [each.mark for each in missing] == ["note", "problem"]
+    assert missing[1].fix == "./run.sh install --agent claude"
+    programs = install.programs(scene.environ)
+    for wire in wiring.wires("claude", scene.home, scene.environ, programs, Wanted(hooks=True, at_once=True)):
+        wire.path.write_text(wire.put(wire.empty))
+    assert [each.mark for each in doctor.agents(scene)] == ["note", "ok"]
+
+
+def test_the_search_server_answers(scene: Scene) -> None:
+    assert only(list(doctor.programs(scene))) == Finding("ok", "search", "the search server answers")
+
+
+def test_a_server_that_ends_is_a_problem(scene: Scene, tmp_path: Path) -> None:
+    for script, said in (("exit 3", "ended with code 3"), ("read line; exit 0", "ended with code 0")):
+        program = tmp_path / "server"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        assert said in only(list(doctor._server(program, os.environ))).said
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "PATIENCE_S", 0.1)
+    program = tmp_path / "server"
+    program.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    program.chmod(0o755)
+    assert "ended with code -9" in only(list(doctor._server(program, os.environ))).said
+
+
+def test_a_finding_shows_its_line() -> None:
+    assert str(Finding("problem", "disk", "full", "make room")).splitlines() == [
+        "problem disk        full",
+        "                    → make room",
+    ]
+
+
+@pytest.mark.usefixtures("empty_home")
+def test_a_setting_that_cannot_be_used_is_the_first_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONTEXT_TRIM_TOKENS", "many")
+    assert doctor.main("doctor", []) == 1
+    assert "CONTEXT_TRIM_TOKENS" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("empty_home")
+def test_the_whole_report_ends_with_its_count(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.python, doctor.store))
+    assert doctor.main("doctor", ["--port", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 problems"
+
+
+@pytest.mark.parametrize("words", [["--all"], ["--port"], ["--port", "x"]])
+def test_words_that_are_none_of_ours_show_the_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main("doctor", words) == 2
+    assert "usage: ./run.sh doctor" in capsys.readouterr().err
