@@ -41,7 +41,7 @@ PATIENCE_S = 10.0
 """Longest a request waits for a new view, and again for the committed one; a locked database gives up after 1 s."""
 
 _PASSIVE = ("side", "compaction", "count")
-"""Kinds of request that store no rows and move no state."""
+"""Kinds of request that move no state; of these, only a compaction stores rows."""
 
 
 class Inbound(msgspec.Struct, frozen=True):
@@ -270,7 +270,10 @@ class Sessions:
         return Outcome(body, ticket)
 
     async def _passive(self, session: Session, read: _Read) -> Outcome:
-        """Return a request that moves no state under the view its thread is committed to."""
+        """Return a request that moves no state under the view its thread is committed to.
+
+        Of a compaction its history is stored: the newest results come in no other request.
+        """
         inbound, conversation, identity, state = read.inbound, read.conversation, read.identity, session.state
         root = rewrite.root(conversation)
         key = state.find(identity.lane, root) if root else None
@@ -278,12 +281,15 @@ class Sessions:
         if thread is None and root is not None:
             thread = await self._inherited(session, conversation, f"{identity.lane}/{root}")
         body, shown, trimmed, beta, chars, media = inbound.body, None, 0, None, 0, 0
-        if thread is not None and thread.changed():
+        compacts = identity.kind == "compaction" and key is not None and self._settings.proxy_enabled
+        if thread is not None and (compacts or thread.changed()):
             policy = self._policy(session, read, may_change=False)
             result, body = await self._work(_rewrite, read, thread, policy, None)
             shown = Shown(key, result.view, policy) if key is not None else None
             trimmed, chars, media = result.trimmed, result.chars, result.media
             beta = inbound.route.valve if result.rendering.valve else None
+            if compacts:
+                self._storage.follow(session, rewrite.without_request(conversation, result), thread)
         if identity.kind == "compaction":
             session.compacting.add(identity.lane)
         billed = identity.kind != "count" and self._settings.proxy_enabled

@@ -705,7 +705,11 @@ async def test_a_request_beside_the_session_gets_the_committed_view_and_moves_no
     assert len(forwarded["messages"]) == 3 + len(grew["messages"]) - 19
     house.answer(outcome, Usage(7))
     await house.settle()
-    assert (house.layout.trim(SID).read_bytes(), house.rows()) == (state, rows)
+    assert house.layout.trim(SID).read_bytes() == state
+    added = house.rows()[len(rows) :]
+    assert house.rows()[: len(rows)] == rows
+    assert len(added) == (19 if "x-claude-code-compaction" in headers else 0)
+    assert "summarise" not in [text for _, text, _ in added]
     counted = path.endswith("true")
     assert len(house.events("usage", "id")) == 2 + (not counted)
     if not counted:
@@ -776,6 +780,19 @@ async def test_a_compaction_of_the_client_takes_the_old_thread_out_of_context(ho
     await house.settle()
     kept = "SELECT in_context, trimmed_at_seq, trimmed_at FROM messages ORDER BY seq"
     assert house.select(kept) == [(0, None, AT)] * 3 + [(1, None, None)] * 3
+
+
+async def test_the_results_that_only_a_compaction_carries_are_stored(house: House) -> None:
+    """A client whose window is full compacts before it sends them in any other request."""
+    await house.ask(SHORT)
+    step = [*SHORT["messages"], assistant(use("toolu_1")), user(result("toolu_1", "the last page"), "Summarise all.")]
+    await house.ask(body(*step), headers={"x-claude-code-compaction": "auto"})
+    await house.ask(SUMMARY)
+    await house.settle()
+    stored = house.rows()
+    assert [(role, flag) for role, _, flag in stored[3:5]] == [("assistant", 0), ("tool", 0)]
+    assert stored[4][1] == "the last page"
+    assert "Summarise all." not in [text for _, text, _ in stored]
 
 
 async def test_a_compaction_that_came_to_nothing_takes_nothing_out(house: House) -> None:
@@ -1001,6 +1018,7 @@ async def test_a_result_that_a_client_clears_where_it_stands_moves_no_cut(house:
     again = await house.ask(body(*pruned, assistant(use("toolu_new")), user(result("toolu_new", "found"))))
     assert again["messages"][: len(shown["messages"])] == shown["messages"]
     assert CLEARED not in strings(again)
+    await house.settle()
     assert len(house.events("trim", "dropped")) == 1
 
 

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 from openmem_store import events
@@ -181,6 +182,26 @@ def continued(conversation: Conversation, thread: Thread, tail: Tail, policy: Po
         trim=None,
         chars=chars,
         media=media,
+    )
+
+
+def without_request(conversation: Conversation, result: Rewrite) -> Rewrite:
+    """Return what there is to store of a client's compaction: its history, not what it asks about it.
+
+    Where no item or path asks, the last message does, behind the results it may hold. These are sent in no
+    other request.
+    """
+    rows, last = conversation.totals.rows, conversation.items[-1:]
+    stop = rows[-1]
+    if not conversation.compacts and last:
+        drafts = last[0].drafts if last[0].stored else ()
+        results = takewhile(lambda draft: draft.kind == "tool_result", drafts)
+        stop = rows[-2] + sum(1 for _ in results)
+    return msgspec.structs.replace(
+        result,
+        rows=result.rows[:stop],
+        dropped=frozenset(row for row in result.dropped if row < stop),
+        blob_ids={row: blob for row, blob in result.blob_ids.items() if row < stop},
     )
 
 
