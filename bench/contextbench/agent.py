@@ -159,7 +159,7 @@ def _count(sight: Sight, name: str, number: str, level: str, service: str) -> De
 
 def _warns(given: Json) -> bool:
     """Tell whether an answer shows more than one origin of what it counted."""
-    return len(given.get("line_matches_by", {})) > 1
+    return len(given.get("line_matches_by", {})) > 1 or len(given.get("count_by", {})) > 1
 
 
 def _can_ask(sight: Sight, tool: str) -> bool:

@@ -5,11 +5,13 @@ authorizer does not bound time, and no limit of SQLite stops work inside one sca
 """
 
 import sys
+import time
+from collections.abc import Iterator
 
 import apsw
 import msgspec
 
-from openmem_store.reader import echoes, sandbox
+from openmem_store.reader import echoes, origins, sandbox
 from openmem_store.reader.source import Source, connect
 
 MOST_ROWS = 200
@@ -17,6 +19,12 @@ MOST_CELL = 2000
 """Characters of one text cell."""
 
 HEAP_BYTES = 128 << 20
+
+QUICK_SECONDS = 0.2
+"""A count that took longer is not broken down: that takes up to three times as long again."""
+
+BREAKDOWN_SECONDS = 1.0
+"""Patience with a breakdown; the count is worth having without it."""
 
 LIMITS = {
     apsw.SQLITE_LIMIT_ATTACHED: 0,
@@ -35,7 +43,7 @@ _ACTIONS = {apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE}
 _TABLES = frozenset(
     (
         *("messages", "lines", "events", "vectors", "sqlite_master", "sqlite_schema", "json_each", "json_tree"),
-        *("source_messages", "source_lines", "echo_rows", "echo_lines"),
+        *("source_messages", "source_lines", "echo_rows", "echo_lines", "chosen"),
         *(f"messages_fts{part}" for part in ("", "_data", "_idx", "_docsize", "_config", "_content")),
         *(f"lines_fts{part}" for part in ("", "_data", "_idx", "_docsize", "_config", "_content")),
     )
@@ -61,29 +69,66 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True):
     truncated: bool = False
     """Rows or cells were left out."""
     error: str | None = None
+    count_by: dict[str, int] = {}
+    """For a single count: the same over the rows of each origin, where that says more than the count."""
 
 
 def main() -> None:
-    """Read a job from stdin and report its table on stdout."""
+    """Read a job from stdin and report its table on stdout: at once, and again when more is known of it."""
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
     sandbox.ready()
-    sandbox.report(msgspec.json.encode(run(job)))
+    for table in run(job):
+        sandbox.report(msgspec.json.encode(table))
     sandbox.leave()
 
 
-def run(job: Job) -> Table:
-    """Execute the job's statement under every lock, and return at most `MOST_ROWS` rows.
+def run(job: Job) -> Iterator[Table]:
+    """Execute the job's statement under every lock, and yield at most `MOST_ROWS` rows.
 
-    Confines the whole process: only for a child.
+    A single count comes a second time with its origins. Confines the whole process: only for a child.
     """
     try:
-        connection = connect(job.source)
+        connection, shadowed = connect(job.source), connect(job.source)
         echoes.prepare(connection)
     except apsw.Error as error:
-        return Table(error=f"the session database cannot be read ({type(error).__name__})")
+        yield Table(error=f"the session database cannot be read ({type(error).__name__})")
+        return
     sandbox.confine()
     lock(connection)
-    return execute(connection, job)
+    begin = time.monotonic()
+    table = execute(connection, job)
+    yield table
+    total = single_count(table)
+    if total and time.monotonic() - begin < QUICK_SECONDS:
+        yield msgspec.structs.replace(table, count_by=_origins(shadowed, job, total))
+
+
+def single_count(table: Table) -> int | None:
+    """Return the number that is all a table holds."""
+    match table.rows:
+        case [[int(count)]]:
+            return count
+        case _:
+            return None
+
+
+def _origins(connection: apsw.Connection, job: Job, total: int) -> dict[str, int]:
+    """Break a count down by origin; empty where that is not possible."""
+
+    deadline = time.monotonic() + BREAKDOWN_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, 2000)
+
+    def count() -> int | None:
+        lock(connection)
+        try:
+            return single_count(execute(connection, job))
+        finally:
+            unlock(connection)
+
+    try:
+        return origins.Origins(connection).count(count, total)
+    except apsw.Error:
+        return {}
 
 
 def execute(connection: apsw.Connection, job: Job) -> Table:
@@ -115,6 +160,12 @@ def lock(connection: apsw.Connection) -> None:
     connection.execute("PRAGMA query_only = 1")
     apsw.hard_heap_limit(HEAP_BYTES)
     connection.authorizer = _authorize
+
+
+def unlock(connection: apsw.Connection) -> None:
+    """Let this program, between two runs of a statement, change its own temporary tables again."""
+    connection.authorizer = None
+    connection.execute("PRAGMA query_only = 0")
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, inner: str | None) -> int:

@@ -62,7 +62,7 @@ async def run(database: Path, statement: str) -> Table:
             outcome = await child.run("openmem_store.reader.runner", job, seconds=SECONDS)
     except (apsw.Error, schema.UnsupportedSchema) as error:
         raise RefusedError(f"the session database cannot be read ({type(error).__name__})") from error
-    if outcome.timed_out:
+    if outcome.timed_out and outcome.report is None:
         raise RefusedError(
             f"sql was stopped after {SECONDS:g} s: narrow it, for example by seq, role or lines_fts MATCH, "
             "and join on message_seq = seq"
@@ -82,4 +82,4 @@ def fit(table: Table) -> Table:
     while rows and weight(msgspec.json.encode(rows).decode()) > MOST_CHARACTERS:
         rows = rows[: len(rows) // 2]
         truncated = True
-    return Table(table.columns, rows, truncated)
+    return Table(table.columns, rows, truncated, count_by=table.count_by)

@@ -58,6 +58,18 @@ async def test_reading_works(database: Path, statement: str, expected: list[list
     assert found == expected
 
 
+async def test_a_single_count_shows_what_it_counts(database: Path) -> None:
+    """The echo, the answer in another tool's result and the values all hold the text."""
+    table = await sql.run(database, "SELECT count(*) FROM lines WHERE text LIKE '%SET K1 = %'")
+    assert table.rows == [[7]]
+    assert table.count_by == {"user, questions": 4, "tool result exec": 2, "your own searches": 1}
+
+
+@pytest.mark.parametrize("statement", ["SELECT count(*), 1 FROM lines", "SELECT text FROM lines", "SELECT 7"])
+async def test_what_is_no_single_count_has_no_breakdown(database: Path, statement: str) -> None:
+    assert (await sql.run(database, statement)).count_by == {}
+
+
 ATTACKS = (
     "ATTACH 'other.db' AS o", "VACUUM INTO 'out.db'", "VACUUM", "REINDEX", "ANALYZE", "BEGIN EXCLUSIVE",
     "SAVEPOINT a", "PRAGMA journal_mode=DELETE", "PRAGMA writable_schema=ON", "PRAGMA query_only=0",

@@ -5,7 +5,7 @@ import re
 import apsw
 import pytest
 from openmem_store import schema
-from openmem_store.reader import pattern, runner, sql, texts
+from openmem_store.reader import pattern, runner, sql, texts, turns
 from openmem_store.reader.answers import MOST_WEIGHT
 
 
@@ -28,6 +28,12 @@ def test_the_limits_in_the_descriptions_are_those_of_the_code() -> None:
     assert f"stopped after {sql.SECONDS:g} s" in texts.SQL
     assert f"at most {pattern.MOST_CHARACTERS} characters" in texts.PATTERN
     assert str(MOST_WEIGHT) in texts.PAGE_LIMIT
+
+
+@pytest.mark.parametrize("heading", [turns.FIRST, turns.ASKING])
+def test_the_headings_that_are_no_data_are_named_as_they_are(heading: str) -> None:
+    for text in (texts.SEARCH, texts.SQL):
+        assert f'"{heading}"' in text.replace("\n", " ")
 
 
 @pytest.mark.parametrize("table", ["messages", "lines", "events"])
