@@ -4,6 +4,7 @@ import pytest
 
 from fixtures.clients.journey import Journey
 from fixtures.clients.opencode import OpenCode
+from fixtures.clients.story import Story
 from tests.whole import Whole, play
 
 pytestmark = pytest.mark.agent
@@ -29,3 +30,26 @@ class TestOpenCode(Whole):
     def test_a_subagent_is_a_session_of_its_own(self, journey: Journey) -> None:
         assert {journey.owner(one) for one in journey.subagent} & {journey.session} == set()
         assert {one.header("x-parent-session-id") for one in journey.subagent} == {journey.session}
+
+
+class TestOpenCodeWithOpenAI(Whole):
+    """Over the Responses API: items without an id, messages without a type, arguments written anew."""
+
+    THRESHOLD = 14_500
+    REQUESTS = 25
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def journey(cls, tmp_path_factory: pytest.TempPathFactory) -> Journey:
+        return play(
+            OpenCode("openai/gpt-6-sol"),
+            tmp_path_factory.mktemp("opencode-openai"),
+            title="OpenCode with OpenAI",
+            threshold=cls.THRESHOLD,
+            plan=Story(first=11, second=10, lines=20),
+        )
+
+    def test_its_items_have_no_ids_and_its_messages_no_types(self, journey: Journey) -> None:
+        items = journey.main[-1].body["input"]
+        assert not any("id" in item for item in items)
+        assert {item["role"] for item in items if "type" not in item} == {"developer", "user", "assistant"}

@@ -18,13 +18,15 @@ RESULTS = "OPENMEM_TEST_RESULTS"
 Play = Callable[[], Journey]
 
 
-def play(driver: Driver, folder: Path, *, title: str, threshold: int, plan: Story | None = None) -> Journey:
-    """Run a client from npm through its launcher, the proxy killed in the middle, and keep what was found."""
+def play(
+    driver: Driver, folder: Path, *, title: str, threshold: int, plan: Story | None = None, kill: bool = True
+) -> Journey:
+    """Run a client from npm through its launcher, its proxy killed in the middle, and keep what was found."""
     variable = f"OPENMEM_TEST_{driver.name.upper()}"
     program = os.environ.get(variable, "")
     assert program, f"{variable} names the client; ./run.sh test installs it"
     settings = {"CONTEXT_TRIM_TOKENS": str(threshold)}
-    journey = Journey(driver, Path(program), folder, plan=plan or Story(), settings=settings, kill=True)
+    journey = Journey(driver, Path(program), folder, plan=plan or Story(), settings=settings, kill=kill)
     journey.run()
     if RESULTS in os.environ:
         found = findings.find(journey, title)
@@ -38,6 +40,9 @@ class Whole:
 
     THRESHOLD: int
     """`CONTEXT_TRIM_TOKENS` of the run: some 7,000 above the client's first prompt."""
+
+    REQUESTS = 40
+    """The run has no fewer."""
 
     def test_it_finishes_although_its_proxy_was_killed(self, journey: Journey) -> None:
         assert [ended.returncode for ended in journey.ended] == [0, 0], journey.said()
@@ -55,7 +60,7 @@ class Whole:
 
     def test_a_long_session_was_trimmed_again_and_again_and_stayed_under_the_threshold(self, journey: Journey) -> None:
         asked = [one for one in journey.provider.exchanges if one.wire is not None]
-        assert len(asked) >= 40
+        assert len(asked) >= self.REQUESTS
         assert len(findings.trims(journey)) >= 2
         assert journey.rows("SELECT count(*) FROM events WHERE kind = 'trim'") == [(len(findings.trims(journey)),)]
         largest = max(findings.prompt(exchange)[0] for exchange in journey.main)
