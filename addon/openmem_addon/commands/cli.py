@@ -29,6 +29,7 @@ COMMANDS = {
     "install": Command("install", "register the search tools and the hooks with the agents: install --help"),
     "uninstall": Command("install", "take that back, without a trace"),
     "import": Command("imports", "store what Claude Code and Codex keep of their own sessions"),
+    "estimate": Command("estimate", "replay past sessions with and without trimming: estimate --help"),
     "handoff": Command("handoff", "print the prompt with which another agent goes on with a session: handoff SESSION"),
     "off": Command("power", "from the next request on, remove nothing new: off --help"),
     "on": Command("power", "go back"),
