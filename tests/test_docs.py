@@ -14,9 +14,6 @@ CERTIFICATES = (ROOT / "certs" / "README.md").read_text()
 
 NOT_USED_YET = {
     "cold_trim_fraction",
-    "recall",
-    "recall_max_chars",
-    "bank",
 }
 """Settings that are read and lead to nothing: documenting them would promise something."""
 

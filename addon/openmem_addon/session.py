@@ -31,6 +31,7 @@ from .core.view import Sample, Tail, Thread
 from .failopen import Log, failure
 from .healing import Form, Healing, diagnose
 from .notices import Trimmed, Untrimmed
+from .recall import Recall
 from .recent import Former, Recent
 from .storage import Session, Storage
 
@@ -102,6 +103,7 @@ class Sessions:
         self.booking = Booking(self._storage)
         self.healing = Healing(self._storage, log)
         self._recent = Recent()
+        self._recall = Recall(settings, log)
         self._sessions: dict[str, Session] = {}
         self.fail_opens = 0
 
@@ -202,6 +204,11 @@ class Sessions:
         policy = msgspec.structs.replace(policy, force=forced)
         sample = state.sample(key, conversation.model)
         result, body = await self._work(_rewrite, read, thread, policy, sample)
+        asked = rewrite.new_cut(result, thread, conversation.items)
+        recalled = await self._recalled(session, asked) if asked is not None else ()
+        if recalled:
+            policy = msgspec.structs.replace(policy, recalled=recalled)
+            result, body = await self._work(_rewrite, read, thread, policy, sample)
         following = result.thread
         replaced = self._replaced_by(session, identity, key)
         if new:
@@ -326,6 +333,16 @@ class Sessions:
             compress_tokens=settings.compress_tokens,
             chars_per_token=settings.chars_per_token,
         )
+
+    async def _recalled(self, session: Session, asked: str) -> tuple[str, ...]:
+        """Return what a new cut's note says beside the pointer, from the memory bank of a session that has one."""
+        bank = await self._storage.bank(session)
+        if bank is None:
+            return ()
+        found = await self._recall.ask(bank, asked)
+        block = texts.recall_block(found.text, self._settings.recall_max_chars)
+        notes = (block, texts.ingesting(session.sid) if found.ingesting else "")
+        return tuple(note for note in notes if note)
 
     async def _forced(self, session: Session, identity: Identity, conversation: Conversation) -> bool:
         """Return whether a person asked for a trim now, and this is a main request that can act on it."""

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future
 from datetime import UTC, datetime
 from functools import partial
 
-from openmem_store import blobs
+from openmem_store import blobs, registration
 from openmem_store.events import Event
 from openmem_store.layout import Layout
 from openmem_store.queue import QueueFull, WriteQueue
@@ -106,6 +106,11 @@ class Storage:
     def consume_force(self, session: Session) -> None:
         """Take the flag away: its trim was planned."""
         self._watch(session, "flag", self._disk.submit(self._layout.force(session.sid).unlink, missing_ok=True))
+
+    async def bank(self, session: Session) -> str | None:
+        """Return the memory bank that a session is registered with."""
+        known = await self._on_disk(registration.read, self._layout, session.sid)
+        return known.bank or None if known is not None else None
 
     async def switch(self, session: Session) -> Switch:
         """Return what a person switched off, for this session or for all."""

@@ -62,6 +62,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     recall: bool = True
     recall_max_chars: int = 12_000
     """Code points of the whole recalled block, frame included."""
+    recall_url: str = "http://127.0.0.1:8888"
+    """Where the memory provider's HTTP API is."""
+    recall_api_key: str = ""
+    """Bearer token of the memory provider; empty sends none."""
+    recall_timeout_s: float = 2.0
+    """Seconds a trim waits for the memory provider."""
     bank: str = ""
     """Memory bank that the hooks register new sessions with; empty for none."""
     models: dict[str, int] = {}
@@ -82,8 +88,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.models[max(matching, key=len)] if matching else self.trim_tokens
 
     def __repr__(self) -> str:
-        """Show every field but the key, so that no log or traceback does."""
-        fields = {**msgspec.structs.asdict(self), "embedding_api_key": "…" if self.embedding_api_key else ""}
+        """Show every field but the keys, so that no log or traceback does."""
+        hidden = {name: "…" for name in ("embedding_api_key", "recall_api_key") if getattr(self, name)}
+        fields = {**msgspec.structs.asdict(self), **hidden}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
 
@@ -133,6 +140,9 @@ SOURCES = (
     Source("embedding_max_chars", "CONTEXT_EMBEDDING_MAX_CHARS", _STORE, whole(1, 1_000_000)),
     Source("recall", "CONTEXT_COMPACTION_RECALL", _COMPACTION, flag),
     Source("recall_max_chars", "CONTEXT_COMPACTION_MAX_CHARS", _COMPACTION, whole(0, 1_000_000), "max_chars"),
+    Source("recall_url", "CONTEXT_COMPACTION_URL", _COMPACTION, url, "url"),
+    Source("recall_api_key", "CONTEXT_COMPACTION_API_KEY", None, text),
+    Source("recall_timeout_s", "CONTEXT_COMPACTION_TIMEOUT_S", _COMPACTION, number(0.1, 8), "timeout_s"),
     Source("bank", "CONTEXT_COMPACTION_BANK", _COMPACTION, text),
 )
 """Every setting but the state directory, the file's own place and the thresholds per model."""

@@ -28,6 +28,9 @@ DEFAULTS = {
     "embedding_max_chars": 4_000,
     "recall": True,
     "recall_max_chars": 12_000,
+    "recall_url": "http://127.0.0.1:8888",
+    "recall_api_key": "",
+    "recall_timeout_s": 2.0,
     "bank": "",
     "models": {},
 }
@@ -52,6 +55,8 @@ OTHERS: dict[str, tuple[str, str, object]] = {
     "embedding_max_chars": ("100", "100", 100),
     "recall": ("0", "false", False),
     "recall_max_chars": ("0", "0", 0),
+    "recall_url": ("http://m:1/", '"http://m:1"', "http://m:1"),
+    "recall_timeout_s": ("3", "3.0", 3.0),
     "bank": ("team", '"team"', "team"),
 }
 """By field: text of a variable, TOML of the file, and the value both mean."""
@@ -115,6 +120,8 @@ def test_the_contracts_names_are_the_sources() -> None:
         "CONTEXT_EMBEDDING_MAX_CHARS": ("context_store", "embedding_max_chars"),
         "CONTEXT_COMPACTION_RECALL": ("compaction", "recall"),
         "CONTEXT_COMPACTION_MAX_CHARS": ("compaction", "max_chars"),
+        "CONTEXT_COMPACTION_URL": ("compaction", "url"),
+        "CONTEXT_COMPACTION_TIMEOUT_S": ("compaction", "timeout_s"),
         "CONTEXT_COMPACTION_BANK": ("compaction", "bank"),
     }
 
@@ -239,3 +246,9 @@ def test_the_key_of_the_embeddings_endpoint_comes_from_the_environment_and_is_ne
     loaded = load({"CONTEXT_EMBEDDING_API_KEY": "sk-secret"}, config=file(""))
     assert loaded.settings.embedding_api_key == "sk-secret"
     assert "secret" not in f"{loaded} {loaded!r} {loaded.settings} {loaded.settings!r}"
+
+
+def test_no_key_is_shown_by_a_log_or_a_traceback() -> None:
+    shown = repr(Settings(root=Path("/s"), embedding_api_key="k-one", recall_api_key="k-two"))
+    assert "k-" not in shown
+    assert "recall_api_key='…'" in shown

@@ -38,6 +38,8 @@ class Policy(msgspec.Struct, frozen=True):
     compress_tokens: int
     """Uncalibrated tokens above which a tool result is shown compressed; 0 never."""
     chars_per_token: float
+    recalled: tuple[str, ...] = ()
+    """What a new cut's note holds behind the pointer, each on a line of its own."""
 
 
 class Rewrite(msgspec.Struct, frozen=True):
@@ -304,7 +306,7 @@ def _cut(conversation: Conversation, shown: View, policy: Policy, measure: trim.
             active=True,
             instruct=policy.instruct or shown.instruct,
             compressed=shown.compressed | dict.fromkeys(_long_results(conversation, outline, policy), 0),
-            note=shown.note if outline.cut == shown.cut else texts.pointer(policy.sid, trim.missing(outline)),
+            note=shown.note if outline.cut == shown.cut else _note(policy, trim.missing(outline)),
         )
 
     outline = trim.plan(
@@ -319,8 +321,22 @@ def _cut(conversation: Conversation, shown: View, policy: Policy, measure: trim.
     view = complete(outline)
     if outline.cut != shown.cut:
         missing = len(_left_out(conversation, view, policy))
-        view = msgspec.structs.replace(view, note=texts.pointer(policy.sid, missing))
+        view = msgspec.structs.replace(view, note=_note(policy, missing))
     return msgspec.structs.replace(view, tokens_after=measure(view))
+
+
+def _note(policy: Policy, missing: int) -> str:
+    """Return the note of a new cut; a trim that only moves the gap keeps the one there is."""
+    return "\n".join((texts.pointer(policy.sid, missing), *policy.recalled))
+
+
+def new_cut(result: Rewrite, thread: Thread | None, items: Sequence[Item]) -> str | None:
+    """Return the user's text of the cut turn that a request's trim made anew, None where it made none."""
+    standing = thread.view(items).cut if thread is not None else None
+    cut = result.view.cut
+    if result.trim is None or cut is None or cut == standing:
+        return None
+    return "\n".join(draft.text for draft in items[cut].drafts if draft.role == "user" and draft.kind == "text")
 
 
 # --- compression -------------------------------------------------------------------------------------------

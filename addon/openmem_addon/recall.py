@@ -1,0 +1,96 @@
+"""Own what is asked of a memory provider over HTTP when a trim makes a new cut. Hindsight's API.
+
+A provider that is slow or gone costs a trim its time limit once, and is then left alone for a while: a request
+must not wait for what only adds to it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from openmem_store.rows import storable
+from openmem_store.settings import Settings
+
+from .failopen import Log, failure
+
+REST_S = 60.0
+"""Seconds for which a provider that failed is not asked again."""
+
+LONGEST_QUERY = 2_000
+"""Code points of the cut turn's text that are asked with; a pasted file is no question."""
+
+MOST_TOKENS = 4_096
+"""Tokens of memory that are asked for; what the frame has no room for is cut anyway."""
+
+BUSY = ("pending", "processing")
+"""States of an operation whose memories are not there yet."""
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """What a provider knows."""
+
+    text: str = ""
+    """Its memories, one a line; empty where it has none, or recall is off."""
+    ingesting: bool = False
+    """It has not read everything it was given yet."""
+
+
+class _Memory(msgspec.Struct):
+    text: str = ""
+
+
+class _Answer(msgspec.Struct):
+    results: list[_Memory] = []
+
+
+class _Operations(msgspec.Struct):
+    total: int | None = None
+    operations: list[Any] = []
+
+    @property
+    def any(self) -> bool:
+        return bool(self.operations) or bool(self.total)
+
+
+class Recall:
+    """One provider. Used on the event loop."""
+
+    def __init__(self, settings: Settings, log: Log, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._log = log
+        self._clock = clock
+        self._rests_until = 0.0
+
+    async def ask(self, bank: str, query: str) -> Recalled:
+        """Return what a bank knows of a text, within the time limit. Never raises: a failure is one line."""
+        if self._clock() < self._rests_until:
+            return Recalled()
+        try:
+            async with asyncio.timeout(self._settings.recall_timeout_s):
+                return await self._asked(bank, query)
+        except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, TimeoutError) as error:
+            self._rests_until = self._clock() + REST_S
+            self._log(f"{failure(error)}; a trim goes without recalled memory")
+            return Recalled()
+
+    async def _asked(self, bank: str, query: str) -> Recalled:
+        key = self._settings.recall_api_key
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        base = f"{self._settings.recall_url}/v1/default/banks/{quote(bank, safe='')}"
+        # The provider is on this machine or in this network: a proxy of the environment may be ours.
+        async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=None) as client:
+            busy = [client.get(f"{base}/operations", params={"status": state, "limit": 1}) for state in BUSY]
+            asks = self._settings.recall and bool(query.strip())
+            sought = {"query": query[:LONGEST_QUERY], "max_tokens": MOST_TOKENS}
+            recall = [client.post(f"{base}/memories/recall", json=sought)] if asks else []
+            answers = await asyncio.gather(*busy, *recall)
+        for answer in answers:
+            answer.raise_for_status()
+        operations = [msgspec.json.decode(answer.content, type=_Operations) for answer in answers[: len(BUSY)]]
+        memories = [msgspec.json.decode(answer.content, type=_Answer) for answer in answers[len(BUSY) :]]
+        texts = [memory.text for answer in memories for memory in answer.results if memory.text]
+        return Recalled(storable("\n".join(texts)), any(each.any for each in operations))
