@@ -26,8 +26,12 @@ NEAR = 0.02
 """Scores closer than this are equal, and the newest row wins: the last value of a key is the one that
 holds. Measured: costs nothing."""
 
-SIMILARITY = 0.2
-"""What one standard deviation of similarity counts, against 1 for all words of the query: see bench/README.md."""
+SIMILARITY = 0.1
+"""What one standard deviation of similarity counts, against 1 for all words of the query."""
+
+DOUBT = (0.6, 0.6)
+"""Where no row covers the first of these of the query, similarity counts more by the second for each 1 that it
+lacks: a question in other words than its answer finds a few words in many wrong rows."""
 
 LIFTED = 200
 """Rows that hold words whose similarity is looked up; at most a quarter of them is ever shown."""
@@ -117,8 +121,10 @@ def lift(scores: dict[int, float], holding: Mapping[int, int], near: Nearest) ->
     words_only = [holding[key] for key in leading if holding[key] not in near.similarity]
     similarity = dict.fromkeys(words_only, near.mean) | near.of(words_only) | near.similarity
     least = min(similarity.values(), default=near.mean)
+    enough, more = DOUBT
+    weight = SIMILARITY + more * max(0.0, enough - max(scores.values(), default=0.0))
     for key in scores:
-        scores[key] += SIMILARITY * (similarity.get(holding[key], least) - near.mean) / near.deviation
+        scores[key] += weight * (similarity.get(holding[key], least) - near.mean) / near.deviation
 
 
 def reciprocal(*orders: Sequence[int]) -> dict[int, float]:

@@ -131,4 +131,5 @@ async def test_a_page_that_is_none_is_refused(tools: Tools, arguments: dict[str,
 async def test_status_and_sql_answer(tools: Tools) -> None:
     assert (await answer(tools.context_status()))["messages"] == 3
     table = await answer(tools.smart_compact_sql("s", "SELECT count(*) AS n FROM lines"))
-    assert table == {"columns": ["n"], "rows": [[3]]}
+    by = {"user, first turn": 1, "assistant": 1, "tool result Bash": 1}
+    assert table == {"columns": ["n"], "rows": [[3]], "count_by": by}
