@@ -37,6 +37,7 @@ COMMANDS = {
     "doctor": Command("doctor", "look for what is wrong here, and say what mends it"),
     "why": Command("why", "say of a session what left its prompt and what was looked up again: why SESSION"),
     "forget": Command("forget", "delete stored sessions: forget SESSION ..., or forget --all"),
+    "embed": Command("embed", "make the vectors that are missing, of every stored session or of one"),
 }
 """`test` belongs to run.sh: it needs the checkout's development tools."""
 
