@@ -1,5 +1,5 @@
 # The gate, in parts. `make` runs all of it, as .ci/run does.
-.PHONY: all style types imports tests pins
+.PHONY: all style types imports tests pins compatibility try
 
 all: style types imports tests
 
@@ -22,3 +22,15 @@ pins:
 	$(EXPORT) --no-dev -o requirements.lock
 	$(EXPORT) --no-dev --extra local-embeddings -o requirements-local-embeddings.lock
 	$(EXPORT) --only-group dev -o requirements-dev.lock
+
+# The page docs/compatibility.md, from what the agent tests find.
+FOUND = build/findings
+compatibility:
+	rm -rf $(FOUND) && mkdir -p $(FOUND)
+	OPENMEM_TEST_RESULTS=$(CURDIR)/$(FOUND) ./run.sh test tests/test_claude_code.py tests/test_codex.py tests/test_opencode.py
+	./run.sh dev python -m fixtures.clients table $(FOUND)
+
+# What changed in the requests of another version: make try CLIENT=codex VERSION=latest
+VERSION = latest
+try:
+	./run.sh dev python -m fixtures.clients try $(CLIENT) $(VERSION)
