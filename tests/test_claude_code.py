@@ -4,6 +4,8 @@ import pytest
 
 from fixtures.clients.claude import Claude
 from fixtures.clients.journey import Journey
+from tests import cured
+from tests.cured import Cured, Interrupted
 from tests.whole import Whole, play
 
 pytestmark = pytest.mark.agent
@@ -29,3 +31,15 @@ class TestClaudeCode(Whole):
             first = exchange.body["system"][0]
             assert first["text"].startswith("x-anthropic-billing-header:")
             assert "cache_control" not in first
+
+
+class TestClaudeCodeRefused(Cured):
+    """Its reasoning was given under an instruction that a proxy without its state does not send any more."""
+
+    REFUSAL = "thinking_binding"
+    CURE = ("valve", "binding")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def journey(cls, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+        return cured.play(Claude(), tmp_path_factory.mktemp("claude-refused"), forgets=True)

@@ -9,6 +9,9 @@ from fixtures.clients import findings, story
 from fixtures.clients.codex import Codex, CodexWithLogin
 from fixtures.clients.journey import Journey
 from fixtures.clients.story import Story
+from fixtures.provider.behaviour import Behaviour
+from tests import cured
+from tests.cured import Cured, Interrupted
 from tests.whole import Whole, play
 
 pytestmark = pytest.mark.agent
@@ -88,3 +91,17 @@ class TestCodexWithALogin:
         texts = {draft.text for item in kept if item.stored for draft in item.drafts}
         shown = {str(text) for (text,) in journey.rows("SELECT text FROM messages WHERE in_context")}
         assert shown == texts
+
+
+class TestCodexRefused(Cured):
+    """Its prompt outgrows the provider's window before it outgrows the threshold."""
+
+    WINDOW = 24_000
+    REFUSAL = "prompt_length"
+    CURE = ("trim", "long")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def journey(cls, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+        behaviour = Behaviour(context_tokens=cls.WINDOW)
+        return cured.play(Codex(), tmp_path_factory.mktemp("codex-refused"), behaviour=behaviour)

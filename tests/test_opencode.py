@@ -5,6 +5,9 @@ import pytest
 from fixtures.clients.journey import Journey
 from fixtures.clients.opencode import OpenCode
 from fixtures.clients.story import Story
+from fixtures.provider.behaviour import Behaviour
+from tests import cured
+from tests.cured import Cured, Interrupted
 from tests.whole import Whole, play
 
 pytestmark = pytest.mark.agent
@@ -53,3 +56,17 @@ class TestOpenCodeWithOpenAI(Whole):
         items = journey.main[-1].body["input"]
         assert not any("id" in item for item in items)
         assert {item["role"] for item in items if "type" not in item} == {"developer", "user", "assistant"}
+
+
+class TestOpenCodeRefused(Cured):
+    """Its prompt outgrows the provider's window. Reasoning of another prefix it asks the provider itself to drop."""
+
+    WINDOW = 16_000
+    REFUSAL = "prompt_length"
+    CURE = ("trim", "long")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def journey(cls, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+        driver, behaviour = OpenCode("anthropic/claude-opus-5-5"), Behaviour(context_tokens=cls.WINDOW)
+        return cured.play(driver, tmp_path_factory.mktemp("opencode-refused"), behaviour=behaviour)

@@ -71,8 +71,8 @@ class Booking:
                 sample = Sample(prompt, ticket.chars, ticket.media)
                 session.state.calibrate(ticket.key, ticket.model, sample)
         thread = session.state.threads.get(ticket.key or "")
-        if ticket.key is not None and thread is not None and thread.tried:
-            session.state.threads[ticket.key] = msgspec.structs.replace(thread, tried=(), paused=False)
+        if ticket.key is not None and thread is not None and thread.refused:
+            session.state.threads[ticket.key] = msgspec.structs.replace(thread, refused="", tried=(), paused=False)
         if ticket.kept is not None and usage.response_id is not None:
             rows = chain(usage.output, previous=ticket.kept.fingerprint, thread=ticket.root or "")
             last = rows[-1].fingerprint if rows else ticket.kept.fingerprint

@@ -13,7 +13,7 @@ from openmem_store.events import Heal
 
 from .booking import Shown
 from .core import trim
-from .core.model import Conversation
+from .core.model import Conversation, mark
 from .core.view import Thread, View
 from .failopen import Log
 from .storage import Session, Storage
@@ -25,8 +25,8 @@ MOST_READ = 1 << 20
 """Bytes of an error that is looked at; a longer one quotes the request and is no provider's own."""
 
 
-MOST_LONGER = 1.5
-"""Share of what was too long up to which a remedy's estimate may lie: it may err, and does not count our own texts."""
+MOST_LONGER = 1.1
+"""Share of what was too long up to which a remedy's estimate may lie: it errs, and leaves our instruction out."""
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Pattern(msgspec.Struct, frozen=True):
     ours: Callable[[Case], bool]
     """Whether something we changed can have caused it."""
     remedies: tuple[str, ...]
-    """In the order they are tried, each once until a request is accepted."""
+    """In the order they are tried, each once for one request."""
 
 
 def _left(case: Case) -> bool:
@@ -247,7 +247,9 @@ def _withdraw(case: Case) -> Thread:
 
 def _reasoned(case: Case) -> int:
     """Return up to where reasoning may leave: under a manual budget, a running tool loop must keep its own."""
-    return _running(case) if case.conversation.manual_reasoning else len(case.conversation.items)
+    signed = [index + 1 for index, item in enumerate(case.conversation.items) if item.signed]
+    end = signed[-1] if signed else 0
+    return min(end, _running(case)) if case.conversation.manual_reasoning else end
 
 
 def _running(case: Case) -> int:
@@ -295,17 +297,30 @@ class Healing:
         pattern, threads, key = diagnose(status, refusal), session.state.threads, shown.key
         if pattern is None or key not in threads or not session.owner:
             return False
-        case = Case(threads[key], shown.view, conversation)
-        untried = [remedy for remedy in pattern.remedies if remedy not in case.thread.tried]
-        for remedy in untried if pattern.ours(case) else ():
-            formed = await form(REMEDIES[remedy](case))
+
+        def case() -> Case:
+            """Look again each time: the answer to another request may have been booked meanwhile."""
+            return Case(_refused(threads[key], conversation), shown.view, conversation)
+
+        untried = [remedy for remedy in pattern.remedies if remedy not in case().thread.tried]
+        for remedy in untried if pattern.ours(case()) else ():
+            formed = await form(REMEDIES[remedy](case()))
             if formed.body == sent.body or (pattern.name == "long" and formed.tokens > MOST_LONGER * sent.tokens):
                 continue
-            # The answer to another request may have been booked on the thread meanwhile.
-            treated = REMEDIES[remedy](msgspec.structs.replace(case, thread=threads[key]))
+            treated = REMEDIES[remedy](case())
             threads[key] = msgspec.structs.replace(treated, tried=(*treated.tried, remedy))
             self._storage.write_state(session)
             self._storage.record(session, Heal(location=remedy, error=pattern.name))
             self._log(f"openmem-context: session {session.sid}: healed a refusal ({pattern.name}) by {remedy}")
             return True
+        if threads[key].paused:
+            threads[key] = msgspec.structs.replace(threads[key], paused=False)
+            self._storage.write_state(session)
         return False
+
+
+def _refused(thread: Thread, conversation: Conversation) -> Thread:
+    """Return the thread with what was tried for this request: another one has every remedy before it."""
+    items = conversation.items
+    name = f"{len(items)}-{mark(items[-1])}" if items else ""
+    return thread if thread.refused == name else msgspec.structs.replace(thread, refused=name, tried=(), paused=False)

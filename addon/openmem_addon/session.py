@@ -286,10 +286,13 @@ class Sessions:
         key = state.find(identity.lane, root) if root else None
         thread = state.threads[key] if key else None
         if thread is None and root is not None:
-            thread = await self._inherited(session, conversation, f"{identity.lane}/{root}")
+            begun = f"{identity.lane}/{root}"
+            thread = await self._inherited(session, conversation, begun)
+            if thread is None and (thread := await self._taken_up(session, read, begun)) is not None:
+                key = begun
         body, shown, trimmed, beta, chars, media = inbound.body, None, 0, None, 0, 0
         compacts = identity.kind == "compaction" and key is not None and self._settings.proxy_enabled
-        if thread is not None and (compacts or thread.changed()):
+        if thread is not None and (compacts or thread.changed() or thread.forgotten):
             policy = self._policy(session, read, may_change=False)
             result, body = await self._work(_rewrite, read, thread, policy, None)
             shown = Shown(key, result.view, policy) if key is not None else None
@@ -378,6 +381,23 @@ class Sessions:
         elif result.untrimmed and not session.state.told_untrimmed:
             session.state.told_untrimmed = True
             self._storage.leave(session, Untrimmed(untrimmed=result.untrimmed))
+
+    async def _taken_up(self, session: Session, read: _Read, key: str) -> Thread | None:
+        """Begin the state of a thread anew whose state is lost; None where the thread itself is new.
+
+        Only where it holds signed reasoning: whose that is must be known when it is refused.
+        """
+        if not any(item.signed for item in read.conversation.items):
+            return None
+        policy = self._policy(session, read, may_change=False)
+        result, _ = await self._work(_rewrite, read, None, policy, None)
+        lane, _, root = key.rpartition("/")
+        if not await self._forgotten(session, lane, root, result):
+            return None
+        thread = msgspec.structs.replace(result.thread, forgotten=True, sent=None)
+        session.state.publish(key, thread)
+        self._storage.write_state(session)
+        return thread
 
     async def _forgotten(self, session: Session, lane: str, root: str, result: Rewrite) -> bool:
         """Return whether a new thread was answered before: its rows are stored, and its state is lost."""

@@ -402,11 +402,19 @@ async def test_bound_reasoning_opens_the_valve_and_then_leaves(house: House) -> 
     assert not third.healed
 
 
-async def test_each_remedy_is_tried_once_until_a_request_is_accepted(house: House) -> None:
+async def test_each_remedy_is_tried_once_for_a_request(house: House) -> None:
     request = await thinking_thread(house)
     assert [(await refused(house, request)).healed for _ in range(4)] == [True, True, False, False]
+    assert [(await refused(house, thought(3))).healed for _ in range(4)] == [True, True, False, False]
+
+
+async def test_a_request_that_was_accepted_may_be_cured_again(house: House) -> None:
+    request = await thinking_thread(house)
+    assert (await refused(house, request)).healed
     await accepted(house, request)
-    assert [(await refused(house, thought(3))).healed for _ in range(3)] == [True, True, False]
+    await house.settle()
+    assert [(thread.refused, thread.tried) for thread in house.state().threads.values()] == [("", ())]
+    assert (await refused(house, request, SIGNATURE)).healed
 
 
 async def test_the_valve_stays_open_also_after_a_restart_and_for_a_count(open_house: Open) -> None:
@@ -511,6 +519,15 @@ async def test_a_prompt_over_the_window_is_trimmed_whatever_its_size(open_house:
     assert len((await accepted(house, body(*chat(7)[:-1]))).body["messages"]) == len(trimmed.body["messages"]) + 2
 
 
+async def test_a_trim_that_the_window_forces_leaves_room_in_the_window(open_house: Open) -> None:
+    """Not in the threshold, which may be far above it: else the next request would be refused again."""
+    house = open_house(**WIDE)
+    history = loop(30, size=2000)
+    await refused(house, body(*history), TOO_LONG)
+    asked = await accepted(house, body(*history))
+    assert len(asked.body["messages"]) < len(history) * 0.4
+
+
 async def test_a_trim_is_forced_once_and_not_again_by_the_next_request(open_house: Open) -> None:
     house = open_house(**WIDE)
     await refused(house, body(*chat(6)[:-1]), TOO_LONG)
@@ -551,6 +568,17 @@ async def test_a_trim_that_made_a_prompt_too_long_is_taken_back(open_house: Open
     assert "[openmem: continuing session" in json.dumps(forced.body)
     assert forced.healed
     assert (await accepted(house, short)).body == short
+
+
+async def test_a_session_that_could_not_be_cured_is_cured_again_with_its_next_request(open_house: Open) -> None:
+    house = open_house(**WIDE)
+    request = body(*chat(6)[:-1])
+    for _ in range(4):
+        last = await refused(house, request, TOO_LONG)
+    assert not last.healed
+    later = body(*chat(8)[:-1])
+    assert (await refused(house, later, TOO_LONG)).healed
+    assert "[openmem: continuing session" in json.dumps((await accepted(house, later)).body)
 
 
 async def test_a_history_far_over_the_window_is_never_sent_whole_again(open_house: Open) -> None:
@@ -618,6 +646,23 @@ async def test_a_thread_whose_state_is_lost_may_be_ours(open_house: Open, writte
     asked = await refused(again, thought(2))
     assert asked.body == thought(2)
     assert asked.healed
+    assert (await accepted(again, thought(2))).beta == VALVE_BETA
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"path": "/v1/messages/count_tokens"}, {"headers": {"x-claude-code-request-class": "compaction"}}],
+    ids=["a count", "the client's own compaction"],
+)
+async def test_a_lost_thread_is_taken_up_by_a_request_beside_it_too(open_house: Open, more: dict[str, Any]) -> None:
+    house = open_house()
+    await thinking_thread(house)
+    await house.settle()
+    house.close()
+    house.layout.trim(SID).unlink()
+    again = open_house()
+    asked = await refused(again, thought(2), **more)
+    assert (asked.body, asked.healed) == (thought(2), True)
     assert (await accepted(again, thought(2))).beta == VALVE_BETA
 
 

@@ -119,6 +119,10 @@ def decide(
         return tokens.estimate(*weight(conversation, view, policy.chars_per_token), sample, policy.chars_per_token)
 
     before = measure(shown)
+    if known.force:
+        # What was refused is over the provider's window, which is then what the tail is a share of.
+        share = policy.tail_tokens / policy.trim_tokens
+        policy = msgspec.structs.replace(policy, tail_tokens=min(policy.tail_tokens, int(before * share)))
     forced = policy.force or known.force
     due = policy.may_change and not known.paused and _due(before, standing, policy, force=forced)
     may_look = standing.active or can_look

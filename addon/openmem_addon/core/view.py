@@ -87,10 +87,12 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     """Requests ask the provider to drop reasoning of another prefix instead of refusing: it has refused once."""
     force: bool = False
     """The provider refused the last request in a way that a trim cures."""
+    refused: str = ""
+    """Mark of the request that was refused last, empty once one was accepted."""
     tried: tuple[str, ...] = ()
-    """Remedies used since the provider last accepted a request."""
+    """Remedies used for it."""
     paused: bool = False
-    """No trim until a request is accepted: what was refused came of one."""
+    """No trim when it comes again: what was refused came of one."""
     forgotten: bool = False
     """Its replies were stored before this state began: under which view the model gave them is not known."""
 
