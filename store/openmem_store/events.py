@@ -26,9 +26,9 @@ class Heal(msgspec.Struct, frozen=True, tag="heal"):
     """A refusal that what we changed may have caused; the thread was changed and the client asked again."""
 
     location: str
-    """The remedy: `valve`, `strip` or `trim`."""
+    """The remedy: `valve`, `strip`, `restore`, `trim` or `withdraw`."""
     error: str
-    """The kind of refusal: `binding`, `signature`, `orphan` or `long`."""
+    """The kind of refusal: `binding`, `valve`, `signature`, `missing`, `orphan`, `placement` or `long`."""
 
 
 class Usage(msgspec.Struct, frozen=True, tag="usage"):
