@@ -37,6 +37,8 @@ class Client(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     """Providers it speaks to where no base URL is set."""
     endpoints: tuple[Endpoint, ...]
+    trusts: str = "NODE_EXTRA_CA_CERTS"
+    """Variable of the certificate that is enough for it; a launcher sets all there are."""
     places: tuple[str, ...] = ()
     """Where its own installer puts it, below the home directory, when that is not on PATH."""
     tell: Callable[[Mapping[str, str]], Told] = _by_environment
@@ -62,6 +64,7 @@ CLIENTS = {
         install="npm install -g @openai/codex",
         hosts=("api.openai.com", "chatgpt.com"),
         endpoints=(_OPENAI,),
+        trusts="CODEX_CA_CERTIFICATE",
         places=(".local/bin/codex",),
         tell=_by_codex_setting,
     ),

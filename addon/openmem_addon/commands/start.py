@@ -6,12 +6,14 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from openmem_store import version
 from openmem_store.settings import Settings
 
 from openmem_addon.commands import certificate, checkout, mitm, preferences, probe, trust
 from openmem_addon.commands.certificate import Authority
+from openmem_addon.commands.clients import CLIENTS, Client
 
 _TOOLS = {"proxy": "mitmdump", "web": "mitmweb"}
 
@@ -51,25 +53,40 @@ def main(name: str, words: Sequence[str]) -> int:
 def banner(
     settings: Settings, authority: Authority, environ: Mapping[str, str], *, host: str, port: int, reverse: bool
 ) -> list[str]:
-    """Return what a person is told: the line to paste, then where prompts are, how long, how to end it all."""
+    """Return what a person is told: the line to paste per agent, then where prompts are, how long, how to end it."""
     store = shlex.quote(preferences.readable(settings.root)) if " " in str(settings.root) else None
     place = store or preferences.readable(settings.root)
     days = f"{settings.ttl_days} days after a session's last request" if settings.ttl_days else "for ever"
+    lines = paste_lines(authority, environ, host=host, port=port, reverse=reverse)
     return [
-        f"OpenMem Context listens on {host}:{port}. For Claude Code, paste into another terminal:",
-        f"  {paste_line(authority, environ, host=host, port=port, reverse=reverse)}",
+        f"OpenMem Context listens on {host}:{port}. Start your agent in another terminal, with one of these lines:",
+        *(f"  {line}" for line in lines),
         f"Stored in clear text: each message of each session, in {place} (you alone can read it).",
         f"Kept {days} (CONTEXT_STORE_TTL_DAYS). Stop the proxy with Ctrl-C.",
         f"Delete everything with: rm -r {place}",
     ]
 
 
-def paste_line(authority: Authority, environ: Mapping[str, str], *, host: str, port: int, reverse: bool) -> str:
-    """Return the shell line that starts Claude Code through this proxy."""
-    if reverse:
-        return f"ANTHROPIC_BASE_URL=http://{host}:{port} claude"
-    certificates = trust.variables(authority, environ)["NODE_EXTRA_CA_CERTS"]
-    return f"HTTPS_PROXY=http://{host}:{port} NODE_EXTRA_CA_CERTS={shlex.quote(certificates)} claude"
+def paste_lines(authority: Authority, environ: Mapping[str, str], *, host: str, port: int, reverse: bool) -> list[str]:
+    """Return the shell line per agent that starts it through this proxy."""
+    return [
+        _by_base_url(client, host, port) if reverse else _by_proxy(client, authority, environ, host, port)
+        for client in CLIENTS.values()
+    ]
+
+
+def _by_proxy(client: Client, authority: Authority, environ: Mapping[str, str], host: str, port: int) -> str:
+    certificate_file = shlex.quote(trust.variables(authority, environ)[client.trusts])
+    return f"HTTPS_PROXY=http://{host}:{port} {client.trusts}={certificate_file} {client.command}"
+
+
+def _by_base_url(client: Client, host: str, port: int) -> str:
+    """Return the line for a reverse proxy; it leads to one provider, whose agents it serves."""
+    urls = {
+        endpoint.variable: f"http://{host}:{port}{urlsplit(endpoint.default).path}" for endpoint in client.endpoints
+    }
+    told, words = client.tell(urls)
+    return " ".join([*(f"{name}={url}" for name, url in told.items()), shlex.join([client.command, *words])])
 
 
 def _taken(given: mitm.Arguments, host: str, port: int) -> int:

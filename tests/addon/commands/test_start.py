@@ -29,8 +29,10 @@ def banner(settings: Settings, *, reverse: bool = False) -> list[str]:
 
 def test_a_start_says_what_to_paste_and_what_becomes_of_the_prompts(empty_home: Path) -> None:
     assert banner(Settings(root=empty_home / ".local/share/openmem/context")) == [
-        "OpenMem Context listens on 127.0.0.1:8080. For Claude Code, paste into another terminal:",
+        "OpenMem Context listens on 127.0.0.1:8080. Start your agent in another terminal, with one of these lines:",
         "  HTTPS_PROXY=http://127.0.0.1:8080 NODE_EXTRA_CA_CERTS='/o m/certs/mitmproxy-ca-cert.pem' claude",
+        "  HTTPS_PROXY=http://127.0.0.1:8080 CODEX_CA_CERTIFICATE='/o m/certs/bundle.pem' codex",
+        "  HTTPS_PROXY=http://127.0.0.1:8080 NODE_EXTRA_CA_CERTS='/o m/certs/mitmproxy-ca-cert.pem' opencode",
         "Stored in clear text: each message of each session, in "
         "~/.local/share/openmem/context (you alone can read it).",
         "Kept 30 days after a session's last request (CONTEXT_STORE_TTL_DAYS). Stop the proxy with Ctrl-C.",
@@ -39,15 +41,19 @@ def test_a_start_says_what_to_paste_and_what_becomes_of_the_prompts(empty_home: 
 
 
 def test_a_store_that_is_kept_for_ever_is_said_to_be(empty_home: Path) -> None:
-    assert banner(Settings(root=empty_home, ttl_days=0))[3].startswith("Kept for ever (CONTEXT_STORE_TTL_DAYS).")
+    assert banner(Settings(root=empty_home, ttl_days=0))[5].startswith("Kept for ever (CONTEXT_STORE_TTL_DAYS).")
 
 
 def test_the_line_that_deletes_survives_a_space_in_the_path() -> None:
-    assert banner(Settings(root=Path("/my store/context")))[4] == "Delete everything with: rm -r '/my store/context'"
+    assert banner(Settings(root=Path("/my store/context")))[6] == "Delete everything with: rm -r '/my store/context'"
 
 
 def test_a_reverse_proxy_is_reached_by_base_url() -> None:
-    assert banner(Settings(root=Path("/store")), reverse=True)[1] == "  ANTHROPIC_BASE_URL=http://127.0.0.1:8080 claude"
+    assert banner(Settings(root=Path("/store")), reverse=True)[1:4] == [
+        "  ANTHROPIC_BASE_URL=http://127.0.0.1:8080 claude",
+        "  codex -c 'openai_base_url=\"http://127.0.0.1:8080/v1\"'",
+        "  ANTHROPIC_BASE_URL=http://127.0.0.1:8080/v1 OPENAI_BASE_URL=http://127.0.0.1:8080/v1 opencode",
+    ]
 
 
 # --- a port that is taken -------------------------------------------------------------------------------------------
