@@ -21,7 +21,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 
 Index = dict[str, Known]
-"""Every row of one database, by fingerprint."""
+"""Every row of one database, by fingerprint, in the order of `seq`."""
 
 
 class Fresh(msgspec.Struct, frozen=True):
@@ -51,6 +51,47 @@ class Delta(msgspec.Struct, frozen=True):
         return bool(self.added or self.left or self.returned or self.blobs)
 
 
+class Stored(msgspec.Struct, frozen=True):
+    """The request stored last. Its rows are not looked at again while nothing about them changes.
+
+    A request carries the whole history, and a row's fingerprint names all rows before it: where the
+    last of them is the same, all are.
+    """
+
+    index: Index
+    """As it was then; another one means that the database was read again."""
+    count: int
+    last: str
+    """Fingerprint of its last row."""
+    dropped: frozenset[int]
+    owned: int
+    blobs: frozenset[int]
+
+    def unchanged(
+        self, index: Index, rows: Sequence[Row], dropped: Collection[int], owned: int, blobs: Collection[int]
+    ) -> int:
+        """Return how many of the first rows of a request are stored as it sends them."""
+        count = self.count
+        same = (
+            index is self.index
+            and len(rows) >= count
+            and rows[count - 1].fingerprint == self.last
+            and owned == self.owned
+            and frozenset(place for place in dropped if place < count) == self.dropped
+            and frozenset(place for place in blobs if place < count) == self.blobs
+        )
+        return count if same else 0
+
+
+def stored(
+    index: Index, rows: Sequence[Row], dropped: Collection[int], owned: int, blobs: Collection[int]
+) -> Stored | None:
+    """Return what to remember of a request that the database now holds; None for one without rows."""
+    if not rows:
+        return None
+    return Stored(index, len(rows), rows[-1].fingerprint, frozenset(dropped), owned, frozenset(blobs))
+
+
 def compare(
     index: Index,
     rows: Sequence[Row],
@@ -59,18 +100,21 @@ def compare(
     cut: int | None,
     owned: int,
     blobs: Mapping[int, str],
+    start: int = 0,
 ) -> Delta:
     """Return what to write so that the database holds `rows` as this request sends them.
 
     `dropped`, `cut` and the keys of `blobs` are indexes into `rows`. Rows before `owned` were
     stored first by another lane: they are inserted when missing, their flags are never touched.
+    Rows before `start` are stored as this request sends them.
     """
     out = frozenset(dropped)
     missing: dict[str, int] = {}
     left: list[str] = []
     returned: list[str] = []
     named: list[tuple[str, str]] = []
-    for place, row in enumerate(rows):
+    for place in range(start, len(rows)):
+        row = rows[place]
         known = index.get(row.fingerprint)
         if known is None:
             missing.setdefault(row.fingerprint, place)
@@ -80,7 +124,7 @@ def compare(
             (returned if stays else left).append(row.fingerprint)
         if place in blobs and not known.blob:
             named.append((row.fingerprint, blobs[place]))
-    following = max((known.seq for known in index.values()), default=0) + 1 if missing else 0
+    following = next(reversed(index.values())).seq + 1 if index else 1
     added = tuple(
         Fresh(seq, rows[place], place not in out, blobs.get(place))
         for seq, place in enumerate(missing.values(), following)

@@ -40,7 +40,7 @@ _RETIRE = """UPDATE messages SET in_context = 0, trimmed_at_seq = NULL, trimmed_
   WHERE thread = ? AND in_context = 1"""
 _VECTOR = """INSERT OR REPLACE INTO vectors (message_seq, model, dim, blob)
   SELECT seq, ?, ?, ? FROM messages WHERE fingerprint = ?"""
-_INDEX = "SELECT fingerprint, seq, in_context, blob_id IS NOT NULL FROM messages"
+_INDEX = "SELECT fingerprint, seq, in_context, blob_id IS NOT NULL FROM messages ORDER BY seq"
 _REBUILD = (
     "INSERT INTO messages_fts (messages_fts) VALUES ('rebuild')",
     "INSERT INTO lines_fts (lines_fts) VALUES ('rebuild')",
@@ -80,6 +80,7 @@ class SessionWriter:
         self._connection: apsw.Connection | None = None
         self._identity: tuple[object, object] = (None, None)
         self._index: delta.Index | None = None
+        self._stored: delta.Stored | None = None
         self._data_version = -1
         self._wal_pages = 0
 
@@ -101,17 +102,21 @@ class SessionWriter:
         `at`: now, ISO 8601 UTC. What changes nothing writes nothing. Raises apsw.Error.
         """
 
+        def compare(index: delta.Index) -> delta.Delta:
+            start = self._stored.unchanged(index, rows, dropped, owned, blobs) if self._stored else 0
+            return delta.compare(index, rows, dropped=dropped, cut=cut, owned=owned, blobs=blobs, start=start)
+
         def work(connection: apsw.Connection) -> None:
             index = self._current(connection)
-            change = delta.compare(index, rows, dropped=dropped, cut=cut, owned=owned, blobs=blobs)
-            if not change:
-                return
-            with self._transaction(connection):
-                now = self._current(connection)  # another connection may have committed before BEGIN
-                if now is not index:
-                    change = delta.compare(now, rows, dropped=dropped, cut=cut, owned=owned, blobs=blobs)
-                _write(connection, now, change, at)
-            delta.apply(now, change)
+            change = compare(index)
+            if change:
+                with self._transaction(connection):
+                    now = self._current(connection)  # another connection may have committed before BEGIN
+                    if now is not index:
+                        index, change = now, compare(now)
+                    _write(connection, index, change, at)
+                delta.apply(index, change)
+            self._stored = delta.stored(index, rows, dropped, owned, blobs)
 
         self._attempt(work)
 

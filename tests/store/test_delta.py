@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
-from openmem_store.delta import Delta, Fresh, Index, Known, apply, compare
+import pytest
+from openmem_store.delta import Delta, Fresh, Index, Known, apply, compare, stored
 from openmem_store.rows import Row
 
 Say = Callable[..., tuple[Row, ...]]
@@ -70,3 +71,32 @@ def test_nothing_to_write_is_false(say: Say) -> None:
 def test_a_row_given_twice_is_added_once(say: Say) -> None:
     rows = say("a")
     assert len(compare({}, rows + rows, dropped=[], cut=None, owned=0, blobs={}).added) == 1
+
+
+UNCHANGED = {
+    "the same again": ((0, 1, 2, 3), {1}, 0, {2}, 3),
+    "more rows": ((0, 1, 2, 3, 4), {1}, 0, {2, 4}, 3),
+    "more rows, some of them dropped": ((0, 1, 2, 3, 4), {1, 3}, 0, {2}, 3),
+    "a row more dropped": ((0, 1, 2, 3), {0, 1}, 0, {2}, 0),
+    "a row less dropped": ((0, 1, 2, 3), set(), 0, {2}, 0),
+    "a row compressed": ((0, 1, 2, 3), {1}, 0, {1, 2}, 0),
+    "another lane": ((0, 1, 2, 3), {1}, 1, {2}, 0),
+    "fewer rows": ((0, 1), {1}, 0, set(), 0),
+    "another history": ((9, 1, 2, 3), {1}, 0, {2}, 0),
+}
+
+
+@pytest.mark.parametrize("case", UNCHANGED)
+def test_what_the_request_before_stored_is_looked_at_again_only_when_it_changed(say: Say, case: str) -> None:
+    places, dropped, owned, blobs, expected = UNCHANGED[case]
+    before = say("a", "b", "c")
+    index = {row.fingerprint: Known(seq, in_context=True, blob=False) for seq, row in enumerate(before, 1)}
+    held = stored(index, before, {1}, 0, {2})
+    assert held is not None
+    rows = say(*("abcde"[place] if place < 5 else "x" for place in places))
+    assert held.unchanged(index, rows, dropped, owned, blobs) == expected
+    assert held.unchanged(dict(index), rows, dropped, owned, blobs) == 0, "the database was read again"
+
+
+def test_nothing_is_remembered_of_a_request_without_rows() -> None:
+    assert stored({}, (), (), 0, ()) is None
