@@ -26,12 +26,14 @@ NEAR = 0.02
 """Scores closer than this are equal, and the newest row wins: the last value of a key is the one that
 holds. Measured: costs nothing."""
 
-SIMILARITY = 0.1
-"""What one standard deviation of similarity counts, against 1 for all words of the query."""
+SIMILARITY = 0.035
+"""What similarity counts, by the square of the standard deviations it is above the session's, against 1 for all
+words of the query. Squared, because what means the same stands out: added as it is, similarity either drowns
+the words of a dialogue or is drowned by a few words in wrong rows. Of all values tried on one half of the
+questions of bench/retrieval.py, this and the next have the best worst case against words or vectors alone."""
 
-DOUBT = (0.6, 0.6)
-"""Where no row covers the first of these of the query, similarity counts more by the second for each 1 that it
-lacks: a question in other words than its answer finds a few words in many wrong rows."""
+DOUBT = 1.5
+"""Power of the share of the query that a row's words cover, beside similarity: few words are little evidence."""
 
 LIFTED = 200
 """Rows that hold words whose similarity is looked up; at most a quarter of them is ever shown."""
@@ -91,7 +93,7 @@ def best(
 
     A word weighs by how rare it is, and stands for its other endings, for an identifier that it is a
     part of together with the words beside it, and, when the store does not have it, for a word one
-    slip away. With `near`, a row is also lifted by how far its similarity is above the session's.
+    slip away. With `near`, a row is also lifted by how far its similarity stands out.
     """
     groups, related = _groups(connection, found)
     weights = [math.log((len(rows) + 1) / (len(group) + 0.5)) for group in groups]
@@ -112,7 +114,7 @@ def best(
 
 
 def lift(scores: dict[int, float], holding: Mapping[int, int], near: Nearest) -> None:
-    """Add to the scores what the rows' similarity says. `holding`: from their keys to `seq`.
+    """Change the scores by what the rows' similarity says. `holding`: from their keys to `seq`.
 
     One that has no vector yet counts as if it were in the middle, and one that cannot be shown anyway
     as the least similar.
@@ -121,10 +123,9 @@ def lift(scores: dict[int, float], holding: Mapping[int, int], near: Nearest) ->
     words_only = [holding[key] for key in leading if holding[key] not in near.similarity]
     similarity = dict.fromkeys(words_only, near.mean) | near.of(words_only) | near.similarity
     least = min(similarity.values(), default=near.mean)
-    enough, more = DOUBT
-    weight = SIMILARITY + more * max(0.0, enough - max(scores.values(), default=0.0))
     for key in scores:
-        scores[key] += weight * (similarity.get(holding[key], least) - near.mean) / near.deviation
+        above = (similarity.get(holding[key], least) - near.mean) / near.deviation
+        scores[key] = scores[key] ** DOUBT + SIMILARITY * max(0.0, above) ** 2
 
 
 def reciprocal(*orders: Sequence[int]) -> dict[int, float]:

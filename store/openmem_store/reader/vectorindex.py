@@ -50,12 +50,12 @@ class _Index:
             vectors.load(connection)
             self._refresh(connection)
 
-    def nearest(self, connection: apsw.Connection, query: bytes, limit: int) -> list[tuple[int, float | None]]:
+    def nearest(self, connection: apsw.Connection, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the nearest rows, those that `connection` to the session shows and were not there before included."""
         with self._lock:
             self._refresh(connection)
             found = self._memory.execute(_KNN, (query, limit))
-            return cast("list[tuple[int, float | None]]", found.fetchall())
+            return cast("list[tuple[int, float]]", found.fetchall())
 
     def _refresh(self, connection: apsw.Connection) -> None:
         found = cast("Iterable[tuple[int, int, bytes]]", connection.execute(_NEW, (self._last, *self._given)))

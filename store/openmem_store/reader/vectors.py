@@ -17,21 +17,26 @@ from openmem_store.reader.scope import Rows, Scope
 NEAREST = 50
 """Rows taken from the vectors' side."""
 
-SAMPLE = 256
+SAMPLE = 128
 """Vectors that stand for all: for the middle of the similarities, and for how many rows pass the filters."""
 
 RARE = 0.1
 """Share of rows that pass the filters, below which only those are compared: it costs a look-up for each."""
 
+_NONE = 9.0
+"""Stands for the distance of what cannot be compared; a real one is at most 2."""
+
 _WHERE = "v.model = ?1 AND v.dim = ?2 AND length(v.blob) = 4 * ?2"
 # CASE keeps the function from what it would refuse, in whatever order SQLite takes the conditions.
 _DISTANCE = f"CASE WHEN {_WHERE} THEN vec_distance_cosine(v.blob, ?3) END"
+# What has no distance comes last by a number above all: NULLS LAST computes each distance twice (measured).
+_ORDERED = f"coalesce({_DISTANCE}, {_NONE})"
 _SCAN = f"""
-SELECT v.message_seq, {_DISTANCE} AS d FROM main.vectors v WHERE {_WHERE} ORDER BY d NULLS LAST LIMIT ?4"""
+SELECT v.message_seq, {_ORDERED} AS d FROM main.vectors v WHERE {_WHERE} ORDER BY d LIMIT ?4"""
 _FILTERED = f"""
-SELECT v.message_seq, {_DISTANCE} AS d FROM main.vectors v CROSS JOIN main.messages m ON m.seq = v.message_seq
+SELECT v.message_seq, {_ORDERED} AS d FROM main.vectors v CROSS JOIN main.messages m ON m.seq = v.message_seq
 WHERE {_WHERE} AND m.role IN (SELECT value FROM json_each(?5)) AND (?6 IS NULL OR m.in_context = ?6)
-ORDER BY d NULLS LAST LIMIT ?4"""
+ORDER BY d LIMIT ?4"""
 _SAMPLE = f"""
 SELECT m.role, m.in_context, {_DISTANCE} AS d
 FROM json_each(?4) s CROSS JOIN main.vectors v ON v.rowid = s.value JOIN main.messages m ON m.seq = v.message_seq
@@ -40,7 +45,7 @@ _SOME = f"""
 SELECT v.message_seq, {_DISTANCE} AS d FROM json_each(?4) s CROSS JOIN main.vectors v ON v.message_seq = s.value
 WHERE v.model = ?1 AND d IS NOT NULL"""
 
-Scan = Callable[[bytes, int], "list[tuple[int, float | None]] | None"]
+Scan = Callable[[bytes, int], "list[tuple[int, float]] | None"]
 """From a query's vector and a number to so many nearest rows of the session and their distances, or None."""
 
 
@@ -119,22 +124,22 @@ def _first(
         limit *= 4
 
 
-def _kept(found: Sequence[tuple[int, float | None]], rows: Rows) -> dict[int, float]:
+def _kept(found: Sequence[tuple[int, float]], rows: Rows) -> dict[int, float]:
     allowed = rows.allowed([seq for seq, _ in found])
-    kept = [(seq, 1 - distance) for seq, distance in found if distance is not None and seq in allowed]
+    kept = [(seq, 1 - distance) for seq, distance in found if distance < _NONE and seq in allowed]
     return dict(kept[:NEAREST])
 
 
 def _sampled(connection: apsw.Connection, given: tuple[str, int, bytes]) -> list[tuple[str, int, float]]:
     """Return role, in_context and distance of vectors spread evenly over the table."""
     last = cast("int | None", connection.execute("SELECT max(rowid) FROM main.vectors").get)
-    chosen = list(range(1, (last or 0) + 1, max(1, (last or 0) // SAMPLE)))
+    chosen = list(range(1, (last or 0) + 1, max(1, -(-(last or 0) // SAMPLE))))
     found = connection.execute(_SAMPLE, (*given, msgspec.json.encode(chosen).decode()))
     return cast("list[tuple[str, int, float]]", found.fetchall())
 
 
-def _distances(found: apsw.Cursor) -> list[tuple[int, float | None]]:
-    return cast("list[tuple[int, float | None]]", found.fetchall())
+def _distances(found: apsw.Cursor) -> list[tuple[int, float]]:
+    return cast("list[tuple[int, float]]", found.fetchall())
 
 
 def _passes(scope: Scope, role: str, in_context: int) -> bool:
