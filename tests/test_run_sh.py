@@ -288,7 +288,7 @@ def test_the_local_embedding_model_is_installed_when_the_setting_asks_for_it(mac
             environ["OPENMEM_CONFIG"] = str(folder / "config.toml")
     done = machine.run("status", **environ)
     assert (done.returncode, done.stdout) == (0, RAN)
-    assert done.stderr == "openmem-context: installing the local embedding model (140 MB, once)\n"
+    assert done.stderr == "openmem-context: installing the local embedding model (150 MB, once)\n"
     assert machine.installs[2:] == ["--compile-bytecode -r requirements-local-embeddings.lock"]
     done = machine.run("status", **environ)
     assert (done.stdout, done.stderr, len(machine.installs)) == (RAN, "", 3)
