@@ -28,8 +28,8 @@ MODEL = "m"
 SCAN = """SELECT message_seq, vec_distance_cosine(blob, ?) AS d FROM vectors WHERE model = 'm' ORDER BY d LIMIT 50"""
 FILTERS = {
     "every row": ("user", "assistant", "tool"),
-    "user and tool (half)": ("user", "tool"),
-    "tool (a tenth)": ("tool",),
+    "assistant (five sixths)": ("assistant",),
+    "user and tool (a sixth)": ("user", "tool"),
     "user (a twentieth)": ("user",),
 }
 

@@ -20,7 +20,7 @@ NEAREST = 50
 SAMPLE = 128
 """Vectors that stand for all: for the middle of the similarities, and for how many rows pass the filters."""
 
-RARE = 0.1
+RARE = 0.3
 """Share of rows that pass the filters, below which only those are compared: it costs a look-up for each."""
 
 _NONE = 9.0
