@@ -24,6 +24,7 @@ from tests.addon.core.proxied import strings
 from tests.addon.house import SID, House
 from tests.conversations import (
     OLDER,
+    SEARCH,
     TOOLS,
     Script,
     assistant,
@@ -500,6 +501,49 @@ async def test_a_running_tool_loop_gets_back_the_reasoning_that_a_model_demands(
 async def test_reasoning_that_we_did_not_take_is_not_ours_to_give_back(house: House) -> None:
     request = await thinking_thread(house)
     assert not (await refused(house, request, MISSING)).healed
+
+
+OPENAI_TOOL = {"type": "function", "function": {"name": SEARCH, "parameters": {"type": "object"}}}
+PACKED = json.dumps([{"type": "thinking", "thinking": "a thought", "signature": "sig"}])
+GATEWAY: dict[str, tuple[str, Json, list[Json]]] = {
+    "Chat Completions": (
+        "/v1/chat/completions",
+        {"model": "claude", "tools": [OPENAI_TOOL], "messages": [{"role": "user", "content": "go"}]},
+        [
+            {"role": "assistant", "content": "yes", "thinking_blocks": json.loads(PACKED)},
+            {"role": "user", "content": "more"},
+        ],
+    ),
+    "Responses": (
+        "/v1/responses",
+        {
+            "model": "claude",
+            "tools": [{"type": "function", "name": SEARCH}],
+            "input": [{"role": "user", "content": "go"}],
+        },
+        [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": PACKED},
+            {"role": "assistant", "content": "yes"},
+            {"role": "user", "content": "more"},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "first", "more"), GATEWAY.values(), ids=GATEWAY)
+async def test_behind_a_gateway_that_has_no_valve_the_reasoning_leaves(
+    house: House, path: str, first: Json, more: list[Json]
+) -> None:
+    """LiteLLM packs Anthropic's signed blocks into fields of its own."""
+    history = "messages" if "messages" in first else "input"
+    await accepted(house, first, path=path)
+    request = {**first, history: [*first[history], *more]}
+    asked = await refused(house, request, f"litellm.BadRequestError: AnthropicException - {BOUND}", path=path)
+    assert "sig" in json.dumps(asked.body)
+    assert asked.healed
+    again = await refused(house, request, path=path)
+    assert "sig" not in json.dumps(again.body)
+    assert (again.beta, again.healed) == (None, False)
 
 
 # --- too long ----------------------------------------------------------------------------------------------

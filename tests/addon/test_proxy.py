@@ -337,6 +337,12 @@ def streamed() -> Answer:
     return Answer(200, ((b"content-type", b"text/event-stream"),), (STREAMS / "cumulative.sse").read_bytes())
 
 
+def whole() -> Answer:
+    usage = {"input_tokens": 31, "cache_read_input_tokens": 2048, "output_tokens": 27}
+    content = json.dumps({"type": "message", "usage": usage}).encode()
+    return Answer(200, ((b"content-type", b"application/json"),), content)
+
+
 def refusal(status: int = 400, content: bytes = BOUND) -> Answer:
     return Answer(status, ((b"content-type", b"application/json"), (b"request-id", b"second")), content)
 
@@ -366,16 +372,18 @@ async def test_a_client_that_asks_again_is_told_to_and_streams_its_own_answer(ou
 
 
 @pytest.mark.parametrize("encoding", ["", "gzip", "zstd", "br"])
+@pytest.mark.parametrize("answer", [streamed(), whole()], ids=["streamed", "whole"])
 async def test_any_other_client_gets_the_answer_of_the_cured_request(
-    ours: Proxy, upstream: Upstream, encoding: str
+    ours: Proxy, upstream: Upstream, encoding: str, answer: Answer
 ) -> None:
     """The answer is whole and booked once, as if the client's own request had got it."""
-    upstream._answers = [streamed()]
+    upstream._answers = [answer]
     flow = await refused(ours, SCRIPT, ENCODERS.get(encoding, bytes)(BOUND), content_encoding=encoding)
     assert flow.response is not None
     assert flow.response.status_code == 200
-    assert flow.response.content == streamed().body
-    assert flow.response.headers["content-length"] == str(len(streamed().body))
+    assert flow.response.content == answer.body
+    assert flow.response.headers["content-length"] == str(len(answer.body))
+    assert flow.response.headers["content-type"].encode() == answer.headers[0][1]
     ((url, headers, asked),) = upstream.asked
     assert url == "https://api.anthropic.com/v1/messages?beta=true"
     assert (headers["x-claude-code-session-id"], headers["anthropic-beta"]) == (SID, VALVE_BETA)
