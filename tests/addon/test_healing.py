@@ -649,6 +649,15 @@ async def test_a_pair_that_a_cut_may_have_parted_is_cut_again_and_else_sent_whol
     assert len(more.body["messages"]) < len(history)
 
 
+async def test_a_session_that_no_cure_helped_is_trimmed_again_with_its_next_request(open_house: Open) -> None:
+    house = open_house()
+    history = [*loop(12), assistant("done"), user("more")]
+    asked = [await refused(house, body(*history), UNANSWERED) for _ in range(4)]
+    assert (asked[0].healed, asked[-1].healed) == (True, False)
+    later = [*history, assistant("yes"), user("and more")]
+    assert len((await accepted(house, body(*later))).body["messages"]) < len(history)
+
+
 async def test_a_pair_that_the_client_left_open_is_its_own(open_house: Open) -> None:
     house = open_house()
     history = [*loop(12), assistant(use("toolu_open")), user("never mind")]
