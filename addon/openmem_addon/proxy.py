@@ -28,7 +28,8 @@ from .core.decoding import decoded
 from .core.usage import Tap
 from .embedder import Background
 from .failopen import failure, to_stderr
-from .healing import HEALABLE, please_retry, retries
+from .healing import please_retry, retries
+from .refusals import HEALABLE
 from .resend import Answer, Upstream, resend
 from .session import BYPASS_HEADER, Inbound, Sessions
 

@@ -29,10 +29,11 @@ from .core.model import Conversation
 from .core.rewrite import Policy, Rewrite
 from .core.view import Sample, Tail, Thread
 from .failopen import Log, failure
-from .healing import Form, Healing, diagnose
+from .healing import Form, Healing
 from .notices import Trimmed, Untrimmed
 from .recall import Recall
 from .recent import Former, Recent
+from .refusals import diagnose
 from .storage import Session, Storage
 
 BYPASS_HEADER = "x-openmem-bypass"
