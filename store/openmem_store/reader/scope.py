@@ -132,11 +132,14 @@ class Rows:
         if not missing:
             return
         given = (*self._given, msgspec.json.encode(list(missing)).decode())
-        rows = [Row(*each) for each in self._connection.execute(_ROWS + self._passing + _LISTED, given)]
-        self._known.update((row[0], row) for row in rows)
+        rows = list(
+            map(Row._make, cast("Iterable[Row]", self._connection.execute(_ROWS + self._passing + _LISTED, given)))
+        )
+        seqs, _, _, names = zip(*rows, strict=True) if rows else ((), (), (), ())
+        self._known.update(zip(seqs, rows, strict=True))
         self._asked |= missing
-        passing = {row[0] for row in rows}
-        own = {name for name in {row[3] for row in rows} if echoes.own_tool(name)}
+        passing = set(seqs)
+        own = any(map(echoes.own_tool, set(names)))
         if not self._include_echoes and (own or not passing.isdisjoint(self.echoes.rows)):
             self._excluded |= {row.seq for row in rows if self.is_echo(row)}
         self._allowed |= passing - self._excluded

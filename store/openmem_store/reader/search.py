@@ -6,6 +6,7 @@ Hits and counts follow one scope (filters, no echoes); counts are exact whatever
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -117,7 +118,7 @@ def _matches(stack: ExitStack, path: Path, query: str, request: Request, by_vect
         _apart(connection, words.find(connection, word), rows)
         for word in words.parse(query, words.Tokenizer(connection))
     ]
-    everywhere = Counter(seq for each in found for seq in each.seqs)
+    everywhere = Counter(chain.from_iterable(each.seqs for each in found))
     allowed = rows.allowed(everywhere)
     matched = {seq: count for seq, count in everywhere.items() if seq in allowed}
     lines = Counter[str]()

@@ -5,7 +5,8 @@ Any text is a legal query: each word becomes a quoted FTS5 string, so no charact
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import cast
 
 import apsw
@@ -125,7 +126,7 @@ class _Lines:
         """Return the counts of these rows, ascending."""
         if self._parts:
             return self._query(_COUNT, seqs, " GROUP BY l.message_seq")
-        ids = [each for (each,) in cast("Iterable[tuple[int]]", self._connection.execute(_LINE_IDS, (self._match,)))]
+        ids = list(_first_column(self._connection.execute(_LINE_IDS, (self._match,))))
         spans = _spans(self._connection, seqs) if len(ids) > len(seqs) else None
         if spans is None:
             return self._query(_COUNT, seqs, " GROUP BY l.message_seq")
@@ -178,4 +179,9 @@ CROSS JOIN main.lines l ON l.message_seq = s.value
 
 
 def _seqs(connection: apsw.Connection, statement: str, value: str) -> frozenset[int]:
-    return frozenset(seq for (seq,) in cast("Iterable[tuple[int]]", connection.execute(statement, (value,))))
+    return frozenset(_first_column(connection.execute(statement, (value,))))
+
+
+def _first_column(rows: object) -> Iterator[int]:
+    """Return the one column of a result, without a step of Python for each row."""
+    return chain.from_iterable(cast("Iterable[tuple[int]]", rows))
