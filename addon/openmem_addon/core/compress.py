@@ -22,18 +22,19 @@ def result(place: int, draft: int, text: str) -> Result:
     return Result(place, draft, text, blob_id(text) if len(text) > HEAD + TAIL else "")
 
 
-def form(text: str, chars_per_token: float) -> str:
+def form(result: Result, chars_per_token: float) -> str:
     """Return the shorter of a tool result and its compressed form."""
-    return compressed(text, chars_per_token) or text
+    return compressed(result, chars_per_token) or result.text
 
 
-def compressed(text: str, chars_per_token: float) -> str | None:
+def compressed(result: Result, chars_per_token: float) -> str | None:
     """Return the compressed form of a tool result, or None where it would not be shorter.
 
     A pure function of the text and the settings, cut on code points, so that it is the same
     bytes on every request.
     """
-    if len(text) <= HEAD + TAIL:
+    text = result.text
+    if not result.blob:
         return None
-    form = texts.compressed(tokens.plain(text, chars_per_token), blob_id(text), text[:HEAD], text[-TAIL:])
+    form = texts.compressed(tokens.plain(text, chars_per_token), result.blob, text[:HEAD], text[-TAIL:])
     return form if len(form) < len(text) else None

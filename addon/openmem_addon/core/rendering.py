@@ -7,7 +7,7 @@ from itertools import chain
 import msgspec
 
 from . import compress
-from .model import USER_KINDS, Conversation, Item
+from .model import USER_KINDS, Conversation, Item, Result
 from .view import Range, View
 
 
@@ -69,12 +69,9 @@ def applied(conversation: Conversation, view: View, chars_per_token: float, *, v
         moved_after=view.moved_after,
         valve=valve,
         compressed={
-            index: {
-                result.place: compress.form(result.text, chars_per_token)
-                for result in shown_compressed(item, index, view)
-            }
+            index: {result.place: compress.form(result, chars_per_token) for result in results}
             for index, item in _heavy(conversation, view)
-            if shown_compressed(item, index, view)
+            if (results := shown_compressed(item, index, view))
         },
     )
 
@@ -94,7 +91,7 @@ def weight(conversation: Conversation, view: View, chars_per_token: float) -> tu
     chars -= sum(items[index].signed_chars for index in _present(min(view.strip, len(items)), view.dropped))
     for index, item in _heavy(conversation, view):
         for result in shown_compressed(item, index, view):
-            chars -= len(result.text) - len(compress.form(result.text, chars_per_token))
+            chars -= len(result.text) - len(compress.form(result, chars_per_token))
     return chars, media
 
 
@@ -115,7 +112,7 @@ def row_flags(conversation: Conversation, view: View, rendering: Rendering) -> R
     return RowFlags(frozenset(dropped), first[view.cut] if view.cut is not None else None, blobs)
 
 
-def shown_compressed(item: Item, index: int, view: View) -> tuple["compress.Result", ...]:
+def shown_compressed(item: Item, index: int, view: View) -> tuple[Result, ...]:
     """Return the results of an item that a view shows compressed."""
     return tuple(
         result for result in item.results if result.blob and index >= view.compressed.get(result.blob, index + 1)

@@ -118,7 +118,8 @@ def decide(
     def measure(view: View) -> int:
         return tokens.estimate(*weight(conversation, view, policy.chars_per_token), sample, policy.chars_per_token)
 
-    before = measure(shown)
+    chars, media = weight(conversation, shown, policy.chars_per_token)
+    before = tokens.estimate(chars, media, sample, policy.chars_per_token)
     if known.force:
         # What was refused is over the provider's window, which is then what the tail is a share of.
         share = policy.tail_tokens / policy.trim_tokens
@@ -132,13 +133,13 @@ def decide(
     if cut is not None:
         view = cut
         following = following.trimmed_to(view)
+        chars, media = weight(conversation, view, policy.chars_per_token)
         newly = _left_out(conversation, view, policy) - _left_out(conversation, shown, policy)
         trimmed = events.Trim(tokens_before=before, tokens_after=view.tokens_after, dropped=len(newly))
 
     if known.force and policy.may_change:
         following = msgspec.structs.replace(following, force=False)
     rendering = applied(conversation, view, policy.chars_per_token, valve=known.valve)
-    chars, media = weight(conversation, view, policy.chars_per_token)
     flags = row_flags(conversation, view, rendering)
     return Rewrite(
         rendering=rendering,
@@ -351,7 +352,7 @@ def _is_long(result: Result, policy: Policy) -> bool:
         bool(result.blob)
         and policy.compress_tokens > 0
         and tokens.plain(result.text, policy.chars_per_token) > policy.compress_tokens
-        and compress.compressed(result.text, policy.chars_per_token) is not None
+        and compress.compressed(result, policy.chars_per_token) is not None
     )
 
 

@@ -13,7 +13,7 @@ GOLDEN = Path(__file__).parents[3] / "fixtures" / "golden"
 
 def test_the_form_is_the_golden_bytes() -> None:
     text = (GOLDEN / "compressed_input.txt").read_bytes().decode()
-    made = compress.compressed(text, 2.5)
+    made = compress.compressed(compress.result(0, 0, text), 2.5)
     assert made is not None
     assert made.encode() == (GOLDEN / "compressed.txt").read_bytes()
 
@@ -25,13 +25,13 @@ def test_the_core_and_the_store_name_a_blob_alike() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2500, 2501, 2600])
 def test_a_text_that_would_not_get_shorter_stays(size: int) -> None:
-    assert compress.compressed("x" * size, 2.5) is None
+    assert compress.compressed(compress.result(0, 0, "x" * size), 2.5) is None
 
 
 @given(st.integers(0, 3), st.sampled_from(["🌤", "天", "é", "\r\n", "\x1b[31m", "x"]), st.floats(0.5, 8))
 def test_head_and_tail_are_whole_code_points_of_the_text(shift: int, unit: str, ratio: float) -> None:
     text = "." * shift + unit * 4000
-    made = compress.compressed(text, ratio)
+    made = compress.compressed(compress.result(0, 0, text), ratio)
     assert made is not None
     assert len(made) < len(text)
     first, rest = made.split("\n", 1)

@@ -89,7 +89,7 @@ def test_a_moved_system_message_stands_behind_all_the_user_says_until_it_is_answ
 
 
 def test_a_result_is_shown_compressed_from_its_item_on() -> None:
-    form = compress.compressed(LONG, 2.5)
+    form = compress.compressed(compress.result(0, 0, LONG), 2.5)
     assert shown(View(compressed={BLOB: 3})).compressed == {3: {0: form}}
     assert shown(View(compressed={BLOB: 4})).compressed == {}
     assert shown(View(compressed={"0" * 16: 0})).compressed == {}

@@ -288,7 +288,7 @@ def test_a_long_result_is_compressed_when_it_crosses_first_and_ever_after() -> N
     assert first.blobs == {BLOB: LONG}
     assert first.blob_ids == {2: BLOB}
     assert first.depends_on_store
-    assert first.rendering.compressed == {2: {0: compress.compressed(LONG, 2.5)}}
+    assert first.rendering.compressed == {2: {0: compress.compressed(compress.result(0, 0, LONG), 2.5)}}
     later = decide(reading(assistant("so"), user("more")), first.thread)
     assert later.rendering.compressed == first.rendering.compressed
     assert (later.blobs, later.blob_ids) == ({}, {2: BLOB})
