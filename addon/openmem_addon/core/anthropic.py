@@ -13,11 +13,11 @@ from . import compress, media, source, texts
 from .calls import Calls
 from .described import described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import USER_KINDS, Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
+from .model import USER_KINDS, Call, Conversation, Item, ItemKind, Result, identity, is_own_tool
 from .naming import Named
 from .prefix import take_apart
 from .rendering import Rendering
-from .source import NotSplicable, Span
+from .source import Span
 from .usage import Usage
 
 BILLING = "x-anthropic-billing-header:"
@@ -117,10 +117,8 @@ _FOUND = msgspec.json.Decoder(_Found)
 
 def parse(body: bytes, known: Conversation | None = None) -> Conversation:
     """Take a request apart; `known` is one before it. Raises NotSplicable where it is not what the wire documents."""
-    try:
+    with source.understood_as("an Anthropic request"):
         return _parse(body, known)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise NotSplicable(f"not an Anthropic request: {type(error).__name__}") from error
 
 
 def _parse(body: bytes, known: Conversation | None) -> Conversation:
@@ -131,7 +129,6 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
     shown = [text.replace(texts.STANDING_INSTRUCTION, "") for text in system]
     tools = [_TOOL.decode(tool) for tool in request.tools or ()]
     loaded = [raw for raw, tool in zip(request.tools or (), tools, strict=True) if not tool.defer_loading]
-    first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
     output = request.output_config.format if request.output_config else _ABSENT
     return Conversation(
         body=body,
@@ -140,7 +137,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         plain=taken.plain,
         reader=taken.reader,
         shared=taken.shared,
-        totals=totals(items, known.totals, taken.shared) if known else totals(items),
+        totals=taken.totals,
         model=request.model,
         items=items,
         head_chars=sum(map(len, shown)) + sum(len(bytes(tool).decode()) for tool in loaded),
@@ -151,10 +148,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         manual_reasoning=request.thinking is not None and request.thinking.type == "enabled",
         structured=_present(output) or _present(request.output_format),
         max_tokens=request.max_tokens,
-        identity="\n".join(
-            [text for text in system if text != texts.STANDING_INSTRUCTION]
-            + [draft.text for draft in (first_turn.drafts if first_turn else ())]
-        ),
+        identity=identity((text for text in system if text != texts.STANDING_INSTRUCTION), items),
         users=request.users(),
         cache_keys=request.cache_keys(),
         cache_marks=_cache_marks(request, tools, blocks, taken.reader.marked, len(items)),

@@ -13,11 +13,11 @@ from . import compress, media, source, texts
 from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
+from .model import Call, Conversation, Item, ItemKind, Result, identity, is_own_tool
 from .naming import Named
 from .prefix import take_apart
 from .rendering import Rendering
-from .source import NotSplicable, Span
+from .source import Span
 from .usage import Usage
 
 _ABSENT = msgspec.Raw(b"")
@@ -123,10 +123,8 @@ _FUNCTION = msgspec.json.Decoder(_Function)
 
 def parse(body: bytes, known: Conversation | None = None) -> Conversation:
     """Take a request apart; `known` is one before it. Raises NotSplicable where it is not what the wire documents."""
-    try:
+    with source.understood_as("a Chat Completions request"):
         return _parse(body, known)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise NotSplicable(f"not a Chat Completions request: {type(error).__name__}") from error
 
 
 def _parse(body: bytes, known: Conversation | None) -> Conversation:
@@ -134,7 +132,6 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
     request, items = _REQUEST.decode(taken.text), taken.items
     system = [draft.text for item in items[: _leading(items)] for draft in item.drafts]
     offered = [*(request.tools or ()), *(request.functions or ())]
-    first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
     return Conversation(
         body=body,
         places=taken.places,
@@ -142,7 +139,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         plain=taken.plain,
         reader=taken.reader,
         shared=taken.shared,
-        totals=totals(items, known.totals, taken.shared) if known else totals(items),
+        totals=taken.totals,
         model=request.model,
         items=items,
         head_chars=sum(len(bytes(tool).decode()) for tool in offered),
@@ -156,10 +153,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         manual_reasoning=request.thinking is not None and request.thinking.type == "enabled",
         structured=request.response_format is not None and request.response_format.type.startswith("json"),
         max_tokens=request.max_tokens if request.max_tokens is not None else request.max_completion_tokens,
-        identity="\n".join(
-            [text for text in system if text != texts.STANDING_INSTRUCTION]
-            + [draft.text for draft in (first_turn.drafts if first_turn else ())]
-        ),
+        identity=identity((text for text in system if text != texts.STANDING_INSTRUCTION), items),
         users=request.users(),
         cache_keys=request.cache_keys(),
         cache_marks=None,

@@ -140,7 +140,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer must follow a schema: a title or another side question, when no tool is offered."""
     max_tokens: int | None
     identity: str
-    """What names a session without an id: system texts, then the first user message's texts."""
+    """What names a session without an id, as `identity` makes it."""
     users: tuple[str, ...]
     """`metadata.user_id` of the request, then of the original that a gateway passes along."""
     cache_keys: tuple[str, ...]
@@ -157,6 +157,12 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     def offers_tools(self) -> bool:
         """Return whether the agent can look up what leaves its context."""
         return self.teaches or any(is_search_tool(name) for name in self.tools)
+
+
+def identity(system: Iterable[str], items: Sequence[Item]) -> str:
+    """Return what names a session without an id: system texts, then the first user message's texts."""
+    first = next((item for item in items if item.kind in ("turn", "wrapper")), None)
+    return "\n".join((*system, *(draft.text for draft in (first.drafts if first else ()))))
 
 
 def is_search_tool(name: str) -> bool:

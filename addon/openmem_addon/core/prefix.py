@@ -10,7 +10,7 @@ from typing import Protocol, cast
 import msgspec
 
 from . import source
-from .model import Conversation, Item
+from .model import Conversation, Item, Totals, totals
 from .source import NotSplicable, Span
 
 
@@ -32,6 +32,7 @@ class Taken[R: Reader](msgspec.Struct, frozen=True):
     places: dict[str, Span]
     """Where each member's value stands in the body."""
     items: tuple[Item, ...]
+    totals: Totals
     ends: tuple[int, ...]
     """Where each item ends in the body."""
     reader: R
@@ -68,10 +69,12 @@ def take_apart[R: Reader](body: bytes, key: str, known: Conversation | None, fre
     added = tuple(reader.item(text[start + a : start + b], readable[start + a : start + b]) for a, b in spans)
     shift = resume - opening if shared else 0
     ends = tuple(start + b + shift for _, b in spans)
+    items = known.items[:shared] + added if known else added
     return Taken(
         text=readable,
         places={name: _shifted(span, start, shift) for name, span in places.items()},
-        items=known.items[:shared] + added if known else added,
+        items=items,
+        totals=totals(items, known.totals, shared) if known else totals(items),
         ends=known.ends[:shared] + ends if known else ends,
         reader=reader,
         shared=shared,

@@ -14,11 +14,11 @@ from . import compress, media, source, texts
 from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_task, is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, is_own_tool, totals
+from .model import Call, Conversation, Item, ItemKind, Result, identity, is_own_tool, totals
 from .naming import Named
 from .prefix import take_apart
 from .rendering import Rendering
-from .source import NotSplicable, Span
+from .source import Span
 from .usage import Usage
 
 _ABSENT = msgspec.Raw(b"")
@@ -162,23 +162,22 @@ _BLOCKS = msgspec.json.Decoder(list[_Part])
 
 def parse(body: bytes, known: Conversation | None = None) -> Conversation:
     """Take a request apart; `known` is one before it. Raises NotSplicable where it is not what the wire documents."""
-    try:
+    with source.understood_as("a Responses request"):
         return _parse(body, known)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise NotSplicable(f"not a Responses request: {type(error).__name__}") from error
 
 
 def _parse(body: bytes, known: Conversation | None) -> Conversation:
     taken = take_apart(body, "input", known, _Reader())
-    request, items, reader = _REQUEST.decode(taken.text), taken.items, taken.reader
+    request, items, sums, reader = _REQUEST.decode(taken.text), taken.items, taken.totals, taken.reader
     if isinstance(request.input, str):
         start, stop = taken.places["input"]
         said = source.readable(body[start:stop])
         items = (reader.item(body[start:stop], b'{"role":"user","content":' + said + b"}"),)
+        sums = totals(items)
     instructions = request.instructions or ""
+    own = instructions.replace(texts.STANDING_INSTRUCTION, "")
     opening = next((place for place, item in enumerate(items) if item.kind != "pinned"), len(items))
     leading = [draft.text for item in items[:opening] for draft in item.drafts]
-    first_turn = next((item for item in items if item.kind in ("turn", "wrapper")), None)
     form = request.text.format if request.text else None
     return Conversation(
         body=body,
@@ -187,11 +186,10 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         plain=taken.plain,
         reader=taken.reader,
         shared=taken.shared,
-        totals=totals(items, known.totals, taken.shared) if known else totals(items),
+        totals=sums,
         model=request.model,
         items=items,
-        head_chars=len(instructions.replace(texts.STANDING_INSTRUCTION, ""))
-        + sum(len(bytes(tool).decode()) for tool in request.tools or ()),
+        head_chars=len(own) + sum(len(bytes(tool).decode()) for tool in request.tools or ()),
         head_media=0,
         tools=(
             *(name for tool in request.tools or () for name in _tool_names(tool)),
@@ -202,10 +200,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         manual_reasoning=False,
         structured=form is not None and form.type.startswith("json"),
         max_tokens=request.max_output_tokens,
-        identity="\n".join(
-            [text for text in (instructions.replace(texts.STANDING_INSTRUCTION, "").rstrip(), *leading) if text]
-            + [draft.text for draft in (first_turn.drafts if first_turn else ())]
-        ),
+        identity=identity((text for text in (own.rstrip(), *leading) if text), items),
         users=request.users(),
         cache_keys=request.cache_keys(),
         cache_marks=None,

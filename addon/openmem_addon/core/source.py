@@ -4,8 +4,9 @@ A value that nobody replaces leaves as the client wrote it: numbers, escapes, ke
 unknown fields survive because they are never decoded.
 """
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 import msgspec
 
@@ -38,6 +39,15 @@ _TEXT_ESCAPE = re.compile(
 
 class NotSplicable(ValueError):
     """The text is not a JSON object or array that can be taken apart without loss."""
+
+
+@contextlib.contextmanager
+def understood_as(what: str) -> Generator[None]:
+    """Raise NotSplicable, which says that the text is not `what`, for whatever a decoder raises in the block."""
+    try:
+        yield
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise NotSplicable(f"not {what}: {type(error).__name__}") from error
 
 
 def readable(body: bytes) -> bytes:
@@ -76,10 +86,8 @@ def members(text: bytes) -> dict[str, Span]:
     Raises NotSplicable for anything else, a repeated key included: what a reader makes of
     two values under one key is not ours to decide.
     """
-    try:
+    with understood_as("a JSON object"):
         values = _OBJECT.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise NotSplicable(f"not a JSON object: {type(error).__name__}") from error
     spans: dict[str, Span] = {}
     position = 0
     for key, value in values.items():
@@ -95,10 +103,8 @@ def members(text: bytes) -> dict[str, Span]:
 
 def elements(text: bytes) -> list[Span]:
     """Return where each element of a JSON array stands. Raises NotSplicable for anything else."""
-    try:
+    with understood_as("a JSON array"):
         values = _ARRAY.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise NotSplicable(f"not a JSON array: {type(error).__name__}") from error
     spans: list[Span] = []
     position = 0
     for value in values:
