@@ -1,17 +1,14 @@
 """Own `handoff`: the opening prompt with which any other agent goes on with a stored session."""
 
-import sys
 from collections.abc import Sequence
 from typing import cast
 
 import apsw
 import msgspec
-from openmem_store import registration, schema, sid
-from openmem_store.layout import Layout
-from openmem_store.reader import source
+from openmem_store import registration
 from openmem_store.rows import Draft, Kind, Role, Row, chain
 
-from openmem_addon.commands import preferences
+from openmem_addon.commands import subject as about
 from openmem_addon.core import identify
 
 HELP = """\
@@ -56,28 +53,11 @@ class Story(msgspec.Struct, frozen=True):
 
 def main(name: str, words: Sequence[str]) -> int:
     """Print the prompt. Returns 1 for a session that is not stored, 2 for words that are none of ours."""
-    if list(words) in (["--help"], ["-h"]):
-        print(HELP)
-        return 0
-    try:
-        if len(words) != 1 or words[0].startswith("-"):
-            raise ValueError(f"handoff takes one session id; `./run.sh status` lists the newest\n{HELP}")
-        session = sid.checked(words[0])
-        layout = Layout(preferences.load().root)
-    except ValueError as error:
-        print(f"openmem-context: {error}", file=sys.stderr)
-        return 2
-    if not layout.database(session).is_file():
-        print(f"openmem-context: no session {session!r} is stored", file=sys.stderr)
-        return 1
-    try:
-        with source.opened(layout.database(session)) as connection:
-            story = read(connection)
-    except (apsw.Error, schema.UnsupportedSchema) as error:
-        print(f"openmem-context: session {session!r} cannot be read: {type(error).__name__}", file=sys.stderr)
-        return 1
-    known = registration.read(layout, session)
-    print(prompt(session, story, cwd=known.cwd if known else None))
+    subject = about.read(name, words, HELP, read)
+    if isinstance(subject, int):
+        return subject
+    known = registration.read(subject.layout, subject.session)
+    print(prompt(subject.session, subject.found, cwd=known.cwd if known else None))
     return 0
 
 

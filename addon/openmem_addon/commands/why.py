@@ -1,17 +1,14 @@
 """Own `why`: for each trim of a session when it was, what left, and what the agent looked up afterwards."""
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
 import apsw
 import msgspec
-from openmem_store import schema, sid
-from openmem_store.layout import Layout
-from openmem_store.reader import source
+from openmem_store import schema
 
-from openmem_addon.commands import preferences
+from openmem_addon.commands import subject as about
 from openmem_addon.core import texts
 
 HELP = """\
@@ -42,27 +39,10 @@ class Cause(msgspec.Struct, frozen=True):
 
 def main(name: str, words: Sequence[str]) -> int:
     """Print it. Returns 1 for a session that is not stored, 2 for words that are none of ours."""
-    if list(words) in (["--help"], ["-h"]):
-        print(HELP)
-        return 0
-    try:
-        if len(words) != 1 or words[0].startswith("-"):
-            raise ValueError(f"why takes one session id; `./run.sh status` lists the newest\n{HELP}")
-        session = sid.checked(words[0])
-        layout = Layout(preferences.load().root)
-    except ValueError as error:
-        print(f"openmem-context: {error}", file=sys.stderr)
-        return 2
-    if not layout.database(session).is_file():
-        print(f"openmem-context: no session {session!r} is stored", file=sys.stderr)
-        return 1
-    try:
-        with source.opened(layout.database(session)) as connection:
-            causes = read(connection)
-    except (apsw.Error, schema.UnsupportedSchema) as error:
-        print(f"openmem-context: session {session!r} cannot be read: {type(error).__name__}", file=sys.stderr)
-        return 1
-    print("\n".join(said(session, causes)))
+    subject = about.read(name, words, HELP, read)
+    if isinstance(subject, int):
+        return subject
+    print("\n".join(said(subject.session, subject.found)))
     return 0
 
 
