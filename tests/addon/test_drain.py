@@ -91,6 +91,8 @@ def refuses(port: int) -> bool:
         socket.create_connection(("127.0.0.1", port), timeout=30).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:  # the listener closed while this connection waited in its backlog
+        return False
     return False
 
 
