@@ -54,8 +54,7 @@ def banner(
     settings: Settings, authority: Authority, environ: Mapping[str, str], *, host: str, port: int, reverse: bool
 ) -> list[str]:
     """Return what a person is told: the line to paste per agent, then where prompts are, how long, how to end it."""
-    store = shlex.quote(preferences.readable(settings.root)) if " " in str(settings.root) else None
-    place = store or preferences.readable(settings.root)
+    place = preferences.readable(settings.root)
     days = f"{settings.ttl_days} days after a session's last request" if settings.ttl_days else "for ever"
     lines = paste_lines(authority, environ, host=host, port=port, reverse=reverse)
     return [
@@ -63,7 +62,7 @@ def banner(
         *(f"  {line}" for line in lines),
         f"Stored in clear text: each message of each session, in {place} (you alone can read it).",
         f"Kept {days} (CONTEXT_STORE_TTL_DAYS). Stop the proxy with Ctrl-C.",
-        f"Delete everything with: rm -r {place}",
+        "Delete everything with: ./run.sh forget --all",
     ]
 
 

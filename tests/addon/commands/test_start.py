@@ -36,16 +36,12 @@ def test_a_start_says_what_to_paste_and_what_becomes_of_the_prompts(empty_home: 
         "Stored in clear text: each message of each session, in "
         "~/.local/share/openmem/context (you alone can read it).",
         "Kept 30 days after a session's last request (CONTEXT_STORE_TTL_DAYS). Stop the proxy with Ctrl-C.",
-        "Delete everything with: rm -r ~/.local/share/openmem/context",
+        "Delete everything with: ./run.sh forget --all",
     ]
 
 
 def test_a_store_that_is_kept_for_ever_is_said_to_be(empty_home: Path) -> None:
     assert banner(Settings(root=empty_home, ttl_days=0))[5].startswith("Kept for ever (CONTEXT_STORE_TTL_DAYS).")
-
-
-def test_the_line_that_deletes_survives_a_space_in_the_path() -> None:
-    assert banner(Settings(root=Path("/my store/context")))[6] == "Delete everything with: rm -r '/my store/context'"
 
 
 def test_a_reverse_proxy_is_reached_by_base_url() -> None:
