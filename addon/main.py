@@ -1,6 +1,7 @@
 """The target of `mitmdump -s`."""
 
+from openmem_addon.contentview import Inspection
 from openmem_addon.drain import Drain
 from openmem_addon.proxy import OpenMem
 
-addons = [OpenMem(), Drain()]
+addons = [Inspection(), OpenMem(), Drain()]

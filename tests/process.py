@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,17 @@ def environment(state: Path, **settings: str) -> dict[str, str]:
 class Proxy:
     """mitmdump with the addon, redirected to a fake provider; can be killed and started again on its port."""
 
-    def __init__(self, folder: Path, provider_port: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        provider_port: int,
+        settings: Mapping[str, str],
+        *,
+        tool: str = "mitmdump",
+        words: Sequence[str] = (),
+    ) -> None:
+        """`words` are more arguments for the tool."""
+        self._tool = tool
         self.port = probe.free_port("127.0.0.1")
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder / "proxy.log"
@@ -50,6 +60,7 @@ class Proxy:
                 *("--listen-port", str(self.port)),
                 *("-s", str(REPOSITORY / "tests" / "redirect.py")),
                 *("--set", f"redirect_port={provider_port}"),
+                *words,
             )
         )
         self._arguments = mitm.arguments(
@@ -64,7 +75,7 @@ class Proxy:
 
     def start(self) -> None:
         """Start and wait until the addon answers. Raises AssertionError with the log when it does not."""
-        command = [sys.executable, str(Path(sys.executable).with_name("mitmdump")), *self._arguments]
+        command = [sys.executable, str(Path(sys.executable).with_name(self._tool)), *self._arguments]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
         deadline = time.monotonic() + STARTUP_S
