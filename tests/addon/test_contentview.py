@@ -37,7 +37,9 @@ def page() -> Iterator[View]:
 
 
 def inspection(page: View) -> Inspection:
-    return ctx.master.addons.get("inspection")
+    found = ctx.master.addons.get("inspection")
+    assert isinstance(found, Inspection)
+    return found
 
 
 def shown(flow: http.HTTPFlow, view: str = "auto") -> contentviews.ContentviewResult:
