@@ -1,5 +1,5 @@
 # The gate, in parts. `make` runs all of it, as .ci/run does.
-.PHONY: all style types imports tests pins compatibility try
+.PHONY: all style types imports tests pins settings compatibility try
 
 all: style types imports tests
 
@@ -22,6 +22,10 @@ pins:
 	$(EXPORT) --no-dev -o requirements.lock
 	$(EXPORT) --no-dev --extra local-embeddings -o requirements-local-embeddings.lock
 	$(EXPORT) --only-group dev -o requirements-dev.lock
+
+# The README's table of settings, after a change of store/openmem_store/settings.py.
+settings:
+	./run.sh dev python -m openmem_store.manual README.md
 
 # The page docs/compatibility.md, from what the agent tests find.
 FOUND = build/findings

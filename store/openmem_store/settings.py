@@ -1,75 +1,113 @@
-"""Own the settings: one table of names, sources and ranges, read once at start.
+"""Own the settings: one struct whose fields say what each is called, what it may be and what it means.
 
-Defaults give way to `config.toml`, that to the environment. Tables of the file that are not in
-`_TABLES` belong to siblings of this program and are not looked at.
+Defaults give way to `config.toml`, that to the environment, read once at start. Tables of the file that are not
+in `TABLES` belong to siblings of this program and are not looked at. `manual` writes the README's table from here.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, cast, get_args, get_type_hints
 
 import msgspec
 
 from openmem_store.parsers import TOKENS, Parser, choice, flag, hosts, number, text, url, whole
 from openmem_store.sid import ASCII_SPACE
 
+PROXY, STORE, COMPACTION = TABLES = ("context_proxy", "context_store", "compaction")
+"""Our tables of the file."""
+
+_MODELS = "models"
+
 
 class SettingsError(ValueError):
     """A setting that cannot be used; the message names the key, the value and what is allowed."""
 
 
+class Source(msgspec.Struct, frozen=True):
+    """Where one field's value comes from and what it may be."""
+
+    variable: str
+    table: str | None
+    """Table of the file; None: the environment only, because a file is easily shared."""
+    parse: Parser
+    renamed: str | None = None
+    """Key in the table; None: the field's name."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A folder or file that a variable may name."""
+
+    variable: str
+    default: str
+    meaning: str
+
+
+STATE = Place("OPENMEM_STATE_DIR", "~/.local/share/openmem", "The store is `context` in it.")
+CONFIG = Place("OPENMEM_CONFIG", "~/.config/openmem/config.toml", "The settings file.")
+
+Mode = Literal["trim", "observe"]
+Socket = Literal["refuse", "pass"]
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a person can set."""
+    """Everything a person can set, in the order in which it is documented."""
 
     root: Path
     """Where the store is: `context` inside the state directory."""
-    proxy_enabled: bool = True
-    """False: nothing is cut, compressed or instructed anew."""
-    mode: Literal["trim", "observe"] = "trim"
-    """`observe` stores and changes no byte of a thread that was never changed."""
-    standing_instruction: bool = True
-    chars_per_token: float = 2.5
-    """Code points per token before the first usage report of a thread."""
-    trim_tokens: int = 120_000
-    """Estimated prompt tokens at which a trim runs; see `threshold`."""
-    trim_to_fraction: float = 0.3
-    """Share of the threshold under which a cut turn's own older steps are kept."""
-    compress_tokens: int = 4_000
-    """Tokens above which a tool result is shown compressed; 0 turns it off."""
-    require_tools: bool = True
-    """Trim only where the agent can search what was removed."""
-    record_all: bool = False
-    """Record requests that name no session and have none of our tools."""
-    provider_hosts: tuple[str, ...] = ()
-    """Hosts to intercept beside the built-in ones: lower case, `*.` for any subdomain, `:port` where it is not 443."""
-    codex_websocket: Literal["refuse", "pass"] = "refuse"
-    """`refuse` makes Codex send its whole history over HTTP, where it can be trimmed; `pass` lets its WebSocket be."""
-    cold_trim_fraction: float = 0.0
-    """Share of the threshold that trims a thread whose cache has expired; 0 turns it off."""
-    ttl_days: int = 30
-    """Days a session's files outlive their last change; 0 keeps everything."""
-    embedding_model: str = ""
-    """Empty: no vectors."""
-    embedding_url: str = "http://127.0.0.1:11434/v1"
-    embedding_api_key: str = ""
-    """Bearer token of the embeddings endpoint; empty sends none."""
-    embedding_timeout_s: float = 30.0
-    """Seconds per row of a call."""
-    embedding_max_chars: int = 4_000
-    """Code points of each row's head that are embedded."""
-    recall: bool = True
-    recall_max_chars: int = 12_000
-    """Code points of the whole recalled block, frame included."""
-    recall_url: str = "http://127.0.0.1:8888"
-    """Where the memory provider's HTTP API is."""
-    recall_api_key: str = ""
-    """Bearer token of the memory provider; empty sends none."""
-    recall_timeout_s: float = 2.0
+    trim_tokens: Annotated[int, Source("CONTEXT_TRIM_TOKENS", PROXY, TOKENS)] = 120_000
+    """Prompt tokens at which a trim runs."""
+    trim_to_fraction: Annotated[float, Source("CONTEXT_TRIM_TO_FRACTION", PROXY, number(0, 1))] = 0.3
+    """Share of that under which a long turn keeps its own older steps."""
+    cold_trim_fraction: Annotated[float, Source("CONTEXT_COLD_TRIM_FRACTION", PROXY, number(0, 1))] = 0.0
+    """Share of the threshold that trims a thread whose cache has expired; 0 = off."""
+    compress_tokens: Annotated[int, Source("CONTEXT_COMPRESS_TOKENS", PROXY, whole(0, 20_000_000))] = 4_000
+    """Size above which a tool result is shown as head and tail; 0 = off."""
+    mode: Annotated[Mode, Source("CONTEXT_MODE", PROXY, choice(*get_args(Mode)))] = "trim"
+    """`observe` stores only, and changes no byte of a conversation that was never changed."""
+    proxy_enabled: Annotated[bool, Source("CONTEXT_PROXY_ENABLED", PROXY, flag, "enabled")] = True
+    """0 = no new trim, compression or instruction."""
+    standing_instruction: Annotated[bool, Source("CONTEXT_STANDING_INSTRUCTION", PROXY, flag)] = True
+    """0 = no sentence in the system prompt that explains the notes."""
+    require_tools: Annotated[bool, Source("CONTEXT_REQUIRE_TOOLS", PROXY, flag)] = True
+    """0 = trim even where the search tools are not offered."""
+    record_all: Annotated[bool, Source("CONTEXT_RECORD_ALL", PROXY, flag)] = False
+    """1 = also record requests that name no session."""
+    codex_websocket: Annotated[Socket, Source("CONTEXT_CODEX_WEBSOCKET", PROXY, choice(*get_args(Socket)))] = "refuse"
+    """`pass` leaves the WebSocket of Codex alone: such a session is neither stored nor trimmed."""
+    provider_hosts: Annotated[tuple[str, ...], Source("CONTEXT_PROVIDER_HOSTS", PROXY, hosts)] = ()
+    """More hosts to intercept: `llm.example.com`, `llm.example.com:8443`, `*.example.com`."""
+    chars_per_token: Annotated[float, Source("CONTEXT_CHARS_PER_TOKEN", PROXY, number(0.5, 8))] = 2.5
+    """Estimate until the provider has reported its own count."""
+    ttl_days: Annotated[int, Source("CONTEXT_STORE_TTL_DAYS", STORE, whole(0, 36_500))] = 30
+    """Days a session is kept after its last request; 0 = for ever."""
+    embedding_model: Annotated[str, Source("CONTEXT_EMBEDDING_MODEL", STORE, text)] = ""
+    """Turns vectors on: `local`, or the name of a model behind the URL below."""
+    embedding_url: Annotated[str, Source("CONTEXT_EMBEDDING_URL", STORE, url)] = "http://127.0.0.1:11434/v1"
+    """Where an OpenAI-compatible server answers `/embeddings`; the default is Ollama's."""
+    embedding_api_key: Annotated[str, Source("CONTEXT_EMBEDDING_API_KEY", None, text)] = ""
+    """Its bearer token; in the environment only."""
+    embedding_timeout_s: Annotated[float, Source("CONTEXT_EMBEDDING_TIMEOUT_S", STORE, number(0.1, 3_600))] = 30.0
+    """Seconds per message of a call."""
+    embedding_max_chars: Annotated[int, Source("CONTEXT_EMBEDDING_MAX_CHARS", STORE, whole(1, 1_000_000))] = 4_000
+    """Characters of each message's head that are embedded."""
+    bank: Annotated[str, Source("CONTEXT_COMPACTION_BANK", COMPACTION, text)] = ""
+    """Memory bank that the hooks register new sessions with; a trim recalls from it."""
+    recall: Annotated[bool, Source("CONTEXT_COMPACTION_RECALL", COMPACTION, flag)] = True
+    """0 = a trim recalls nothing."""
+    recall_max_chars: Annotated[
+        int, Source("CONTEXT_COMPACTION_MAX_CHARS", COMPACTION, whole(0, 1_000_000), "max_chars")
+    ] = 12_000
+    """Characters of the recalled block, its frame included."""
+    recall_url: Annotated[str, Source("CONTEXT_COMPACTION_URL", COMPACTION, url, "url")] = "http://127.0.0.1:8888"
+    """The memory provider's HTTP API (Hindsight)."""
+    recall_api_key: Annotated[str, Source("CONTEXT_COMPACTION_API_KEY", None, text)] = ""
+    """Its bearer token; in the environment only."""
+    recall_timeout_s: Annotated[
+        float, Source("CONTEXT_COMPACTION_TIMEOUT_S", COMPACTION, number(0.1, 8), "timeout_s")
+    ] = 2.0
     """Seconds a trim waits for the memory provider."""
-    bank: str = ""
-    """Memory bank that the hooks register new sessions with; empty for none."""
     models: dict[str, int] = {}
     """Trim thresholds by model name or glob."""
 
@@ -89,63 +127,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Show every field but the keys, so that no log or traceback does."""
-        hidden = {name: "…" for name in ("embedding_api_key", "recall_api_key") if getattr(self, name)}
-        fields = {**msgspec.structs.asdict(self), **hidden}
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+        fields = msgspec.structs.asdict(self)
+        hidden = {name: "…" for name, source in SOURCES.items() if source.table is None and fields[name]}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in {**fields, **hidden}.items())})"
+
+
+def _sources() -> Iterator[tuple[str, Source]]:
+    """Yield what the fields are annotated with."""
+    for name, hint in get_type_hints(Settings, include_extras=True).items():
+        for each in getattr(hint, "__metadata__", ()):
+            if isinstance(each, Source):
+                yield name, each
+
+
+SOURCES = dict(_sources())
+"""By field; every setting but the state directory, the file's own place and the thresholds per model."""
+
+
+def key(field: str) -> str:
+    """Return what a field is called in its table."""
+    return SOURCES[field].renamed or field
 
 
 class Loaded(msgspec.Struct, frozen=True):
     settings: Settings
     warnings: tuple[str, ...]
     """One line each, for the terminal: what was not understood and therefore ignored."""
-
-
-class Source(msgspec.Struct, frozen=True):
-    """Where one field's value comes from and what it may be."""
-
-    field: str
-    variable: str
-    table: str | None
-    """Table of the file; None: the environment only, because a file is easily shared."""
-    parse: Parser
-    renamed: str | None = None
-    """Key in the table; None: the field's name."""
-
-    @property
-    def key(self) -> str:
-        return self.renamed or self.field
-
-
-_PROXY, _STORE, _COMPACTION = _TABLES = ("context_proxy", "context_store", "compaction")
-_MODELS = "models"
-
-SOURCES = (
-    Source("proxy_enabled", "CONTEXT_PROXY_ENABLED", _PROXY, flag, "enabled"),
-    Source("mode", "CONTEXT_MODE", _PROXY, choice("trim", "observe")),
-    Source("standing_instruction", "CONTEXT_STANDING_INSTRUCTION", _PROXY, flag),
-    Source("chars_per_token", "CONTEXT_CHARS_PER_TOKEN", _PROXY, number(0.5, 8)),
-    Source("trim_tokens", "CONTEXT_TRIM_TOKENS", _PROXY, TOKENS),
-    Source("trim_to_fraction", "CONTEXT_TRIM_TO_FRACTION", _PROXY, number(0, 1)),
-    Source("compress_tokens", "CONTEXT_COMPRESS_TOKENS", _PROXY, whole(0, 20_000_000)),
-    Source("require_tools", "CONTEXT_REQUIRE_TOOLS", _PROXY, flag),
-    Source("record_all", "CONTEXT_RECORD_ALL", _PROXY, flag),
-    Source("provider_hosts", "CONTEXT_PROVIDER_HOSTS", _PROXY, hosts),
-    Source("codex_websocket", "CONTEXT_CODEX_WEBSOCKET", _PROXY, choice("refuse", "pass")),
-    Source("cold_trim_fraction", "CONTEXT_COLD_TRIM_FRACTION", _PROXY, number(0, 1)),
-    Source("ttl_days", "CONTEXT_STORE_TTL_DAYS", _STORE, whole(0, 36_500)),
-    Source("embedding_model", "CONTEXT_EMBEDDING_MODEL", _STORE, text),
-    Source("embedding_url", "CONTEXT_EMBEDDING_URL", _STORE, url),
-    Source("embedding_api_key", "CONTEXT_EMBEDDING_API_KEY", None, text),
-    Source("embedding_timeout_s", "CONTEXT_EMBEDDING_TIMEOUT_S", _STORE, number(0.1, 3_600)),
-    Source("embedding_max_chars", "CONTEXT_EMBEDDING_MAX_CHARS", _STORE, whole(1, 1_000_000)),
-    Source("recall", "CONTEXT_COMPACTION_RECALL", _COMPACTION, flag),
-    Source("recall_max_chars", "CONTEXT_COMPACTION_MAX_CHARS", _COMPACTION, whole(0, 1_000_000), "max_chars"),
-    Source("recall_url", "CONTEXT_COMPACTION_URL", _COMPACTION, url, "url"),
-    Source("recall_api_key", "CONTEXT_COMPACTION_API_KEY", None, text),
-    Source("recall_timeout_s", "CONTEXT_COMPACTION_TIMEOUT_S", _COMPACTION, number(0.1, 8), "timeout_s"),
-    Source("bank", "CONTEXT_COMPACTION_BANK", _COMPACTION, text),
-)
-"""Every setting but the state directory, the file's own place and the thresholds per model."""
 
 
 def load(environ: Mapping[str, str], *, config: Path | None = None) -> Loaded:
@@ -159,28 +166,27 @@ def load(environ: Mapping[str, str], *, config: Path | None = None) -> Loaded:
     warnings: list[str] = []
     if document is None and named:
         warnings.append(f"{path}: no such file; defaults and the environment apply")
-    tables = {name: _table(path, document or {}, name) for name in _TABLES}
+    tables = {name: _table(path, document or {}, name) for name in TABLES}
     values: dict[str, object] = {"root": state_directory(environ) / "context"}
-    for source in SOURCES:
-        if source.table is not None and source.key in tables[source.table]:
-            place = f"{path}: [{source.table}] {source.key}"
-            values[source.field] = _parsed(source.parse, place, tables[source.table].pop(source.key))
+    for field, source in SOURCES.items():
+        if source.table is not None and key(field) in tables[source.table]:
+            place = f"{path}: [{source.table}] {key(field)}"
+            values[field] = _parsed(source.parse, place, tables[source.table].pop(key(field)))
         variable = environ.get(source.variable, "").strip(ASCII_SPACE)
         if variable:
-            values[source.field] = _parsed(source.parse, source.variable, variable)
+            values[field] = _parsed(source.parse, source.variable, variable)
     values["models"] = {
         glob: _parsed(TOKENS, f"{path}: [context_proxy.models] {glob!r}", value)
         for glob, value in _table(path, tables["context_proxy"], _MODELS, within="context_proxy.").items()
     }
     tables["context_proxy"].pop(_MODELS, None)
-    warnings += [f"{path}: [{table}] {key} is not a setting" for table in _TABLES for key in tables[table]]
+    warnings += [f"{path}: [{table}] {unknown} is not a setting" for table in TABLES for unknown in tables[table]]
     return Loaded(msgspec.convert(values, Settings), tuple(warnings))
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
     """Return `$OPENMEM_STATE_DIR` without surrounding ASCII whitespace, or its default when that is empty."""
-    value = environ.get("OPENMEM_STATE_DIR", "").strip(ASCII_SPACE)
-    return _absolute(environ, value or "~/.local/share/openmem")
+    return _absolute(environ, environ.get(STATE.variable, "").strip(ASCII_SPACE) or STATE.default)
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
@@ -192,8 +198,8 @@ def _config_path(environ: Mapping[str, str], config: Path | None) -> tuple[Path,
     """Return the file and whether a person named it."""
     if config is not None:
         return config, True
-    value = environ.get("OPENMEM_CONFIG", "").strip(ASCII_SPACE)
-    return _absolute(environ, value or "~/.config/openmem/config.toml"), bool(value)
+    value = environ.get(CONFIG.variable, "").strip(ASCII_SPACE)
+    return _absolute(environ, value or CONFIG.default), bool(value)
 
 
 def _absolute(environ: Mapping[str, str], value: str) -> Path:

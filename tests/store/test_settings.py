@@ -3,7 +3,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from openmem_store.settings import SOURCES, Settings, SettingsError, Source, load
+from openmem_store.settings import SOURCES, Settings, SettingsError, key, load
 
 File = Callable[[str], Path]
 
@@ -80,27 +80,29 @@ def test_without_anything_the_defaults_apply(tmp_path: Path) -> None:
 
 
 def test_every_field_has_a_source_and_every_source_a_field() -> None:
-    assert {source.field for source in SOURCES} | {"root", "models"} == set(Settings.__struct_fields__)
-    assert len({source.variable for source in SOURCES}) == len(SOURCES)
+    assert SOURCES.keys() | {"root", "models"} == set(Settings.__struct_fields__)
+    assert len({source.variable for source in SOURCES.values()}) == len(SOURCES)
 
 
-@pytest.mark.parametrize("source", [s for s in SOURCES if s.table], ids=lambda source: source.field)
-def test_the_environment_wins_over_the_file_and_the_file_over_the_default(source: Source, file: File) -> None:
-    text, toml, value = OTHERS[source.field]
-    default = DEFAULTS[source.field]
+@pytest.mark.parametrize("field", [field for field, source in SOURCES.items() if source.table])
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(field: str, file: File) -> None:
+    source = SOURCES[field]
+    text, toml, value = OTHERS[field]
+    default = DEFAULTS[field]
     given = {source.variable: f" {text}\n"}
-    assert getattr(load(given, config=file("")).settings, source.field) == value
-    path = file(f"[{source.table}]\n{source.key} = {toml}\n")
-    assert getattr(load({}, config=path).settings, source.field) == value
+    assert getattr(load(given, config=file("")).settings, field) == value
+    path = file(f"[{source.table}]\n{key(field)} = {toml}\n")
+    assert getattr(load({}, config=path).settings, field) == value
     empty = load({source.variable: " "}, config=path)
-    assert getattr(empty.settings, source.field) == value, "an empty variable counts as unset"
+    assert getattr(empty.settings, field) == value, "an empty variable counts as unset"
     if default not in ("", ()):
         back = load({source.variable: str(default)}, config=path)
-        assert getattr(back.settings, source.field) == default
+        assert getattr(back.settings, field) == default
 
 
 def test_the_contracts_names_are_the_sources() -> None:
-    assert {source.variable: (source.table, source.key) for source in SOURCES if source.table} == {
+    found = {source.variable: (source.table, key(field)) for field, source in SOURCES.items() if source.table}
+    assert found == {
         "CONTEXT_PROXY_ENABLED": ("context_proxy", "enabled"),
         "CONTEXT_MODE": ("context_proxy", "mode"),
         "CONTEXT_STANDING_INSTRUCTION": ("context_proxy", "standing_instruction"),
@@ -124,6 +126,8 @@ def test_the_contracts_names_are_the_sources() -> None:
         "CONTEXT_COMPACTION_TIMEOUT_S": ("compaction", "timeout_s"),
         "CONTEXT_COMPACTION_BANK": ("compaction", "bank"),
     }
+    alone = {source.variable for source in SOURCES.values() if source.table is None}
+    assert alone == {"CONTEXT_EMBEDDING_API_KEY", "CONTEXT_COMPACTION_API_KEY"}
 
 
 @pytest.mark.parametrize(
@@ -183,15 +187,16 @@ def test_an_unknown_key_in_our_tables_warns_and_other_tables_are_not_ours(file: 
     assert (loaded.settings.ttl_days, loaded.settings.models) == (3, {"a-*": 5})
 
 
-@pytest.mark.parametrize("source", [s for s in SOURCES if s.field in OTHERS], ids=lambda source: source.field)
-def test_a_bad_value_names_its_place_and_what_is_allowed(source: Source, file: File) -> None:
-    if source.field not in ("embedding_model", "bank"):  # any text names one
+@pytest.mark.parametrize("field", OTHERS)
+def test_a_bad_value_names_its_place_and_what_is_allowed(field: str, file: File) -> None:
+    source = SOURCES[field]
+    if field not in ("embedding_model", "bank"):  # any text names one
         with pytest.raises(SettingsError, match=f"^{source.variable} = .*must be"):
             load({source.variable: "not://good"}, config=file(""))
-    path = file(f"[{source.table}]\n{source.key} = 1979-05-27\n")
+    path = file(f"[{source.table}]\n{key(field)} = 1979-05-27\n")
     with pytest.raises(SettingsError) as caught:
         load({}, config=path)
-    assert str(caught.value).startswith(f"{path}: [{source.table}] {source.key} = ")
+    assert str(caught.value).startswith(f"{path}: [{source.table}] {key(field)} = ")
 
 
 def test_a_bad_value_is_shown(file: File) -> None:
