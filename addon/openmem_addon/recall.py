@@ -1,13 +1,15 @@
 """Own what is asked of a memory provider over HTTP when a trim makes a new cut. Hindsight's API.
 
 A provider that is slow or gone costs a trim its time limit once, and is then left alone for a while: a request
-must not wait for what only adds to it.
+must not wait for what only adds to it. One that answers at once that it cannot, as for a bank that is not there,
+is asked again by the next trim.
 """
 
 import asyncio
+import re
+import ssl
 import time
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -27,7 +29,16 @@ MOST_TOKENS = 4_096
 """Tokens of memory that are asked for; what the frame has no room for is cut anyway."""
 
 BUSY = ("pending", "processing")
-"""States of an operation whose memories are not there yet."""
+"""States of an operation that is not done."""
+
+INGEST = ("retain", "batch_retain", "file_convert_retain", "import_documents", "import_bank")
+"""Operations that bring memories; the others (consolidation, webhooks) make none wait."""
+
+MOST_OPERATIONS = 100
+"""The most that the provider lists at once."""
+
+_WORD = re.compile(r"\w")
+"""A text without one is no question to the provider, which refuses it."""
 
 
 class Recalled(msgspec.Struct, frozen=True):
@@ -47,13 +58,16 @@ class _Answer(msgspec.Struct):
     results: list[_Memory] = []
 
 
+class _Operation(msgspec.Struct):
+    task_type: str = INGEST[0]
+
+
 class _Operations(msgspec.Struct):
-    total: int | None = None
-    operations: list[Any] = []
+    operations: list[_Operation] = []
 
     @property
-    def any(self) -> bool:
-        return bool(self.operations) or bool(self.total)
+    def ingest(self) -> bool:
+        return any(each.task_type in INGEST for each in self.operations)
 
 
 class Recall:
@@ -64,6 +78,7 @@ class Recall:
         self._log = log
         self._clock = clock
         self._rests_until = 0.0
+        self._roots: ssl.SSLContext | None = None
 
     async def ask(self, bank: str, query: str) -> Recalled:
         """Return what a bank knows of a text, within the time limit. Never raises: a failure is one line."""
@@ -72,7 +87,13 @@ class Recall:
         try:
             async with asyncio.timeout(self._settings.recall_timeout_s):
                 return await self._asked(bank, query)
-        except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, TimeoutError) as error:
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            if status >= 500:
+                self._rests_until = self._clock() + REST_S
+            self._log(f"openmem-context: the memory provider answered {status}; a trim goes without recalled memory")
+            return Recalled()
+        except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError, UnicodeDecodeError, TimeoutError) as error:
             self._rests_until = self._clock() + REST_S
             self._log(f"{failure(error)}; a trim goes without recalled memory")
             return Recalled()
@@ -81,11 +102,16 @@ class Recall:
         key = self._settings.recall_api_key
         headers = {"authorization": f"Bearer {key}"} if key else {}
         base = f"{self._settings.recall_url}/v1/default/banks/{quote(bank, safe='')}"
+        query = storable(query[:LONGEST_QUERY])
+        asks = self._settings.recall and _WORD.search(query) is not None
+        if self._roots is None:  # reading them takes a tenth of a second, in which no other request would move
+            self._roots = await asyncio.to_thread(httpx.create_ssl_context, trust_env=False)
         # The provider is on this machine or in this network: a proxy of the environment may be ours.
-        async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=None) as client:
-            busy = [client.get(f"{base}/operations", params={"status": state, "limit": 1}) for state in BUSY]
-            asks = self._settings.recall and bool(query.strip())
-            sought = {"query": query[:LONGEST_QUERY], "max_tokens": MOST_TOKENS}
+        async with httpx.AsyncClient(headers=headers, verify=self._roots, trust_env=False, timeout=None) as client:
+            busy = [
+                client.get(f"{base}/operations", params={"status": state, "limit": MOST_OPERATIONS}) for state in BUSY
+            ]
+            sought = {"query": query, "max_tokens": MOST_TOKENS}
             recall = [client.post(f"{base}/memories/recall", json=sought)] if asks else []
             answers = await asyncio.gather(*busy, *recall)
         for answer in answers:
@@ -93,4 +119,4 @@ class Recall:
         operations = [msgspec.json.decode(answer.content, type=_Operations) for answer in answers[: len(BUSY)]]
         memories = [msgspec.json.decode(answer.content, type=_Answer) for answer in answers[len(BUSY) :]]
         texts = [memory.text for answer in memories for memory in answer.results if memory.text]
-        return Recalled(storable("\n".join(texts)), any(each.any for each in operations))
+        return Recalled(storable("\n".join(texts)), any(each.ingest for each in operations))
