@@ -38,6 +38,8 @@ class Ticket(msgspec.Struct, frozen=True):
     """What it says since; another request may have been sent meanwhile."""
     shown: Shown | None = None
     """None for a request that no view was applied to."""
+    cache_seconds: int = 0
+    """Longest time for which the provider may keep the prefix of this request."""
     billed: bool = True
     """Its answer reports usage that was paid for; a token count does not."""
     kept: Tail | None = None
@@ -73,6 +75,7 @@ class Booking:
         thread = session.state.threads.get(ticket.key or "")
         if ticket.key is not None and thread is not None and thread.refused:
             session.state.threads[ticket.key] = msgspec.structs.replace(thread, refused="", tried=(), paused=False)
+        self._warmed(ticket)
         if ticket.kept is not None and usage.response_id is not None:
             rows = chain(usage.output, previous=ticket.kept.fingerprint, thread=ticket.root or "")
             last = rows[-1].fingerprint if rows else ticket.kept.fingerprint
@@ -92,6 +95,14 @@ class Booking:
             )
             self._storage.record(session, event)
         self._landed(ticket)
+
+    def _warmed(self, ticket: Ticket) -> None:
+        """Note for how long the provider may keep what it has just answered; a token count leaves nothing there."""
+        threads = ticket.session.state.threads
+        key = ticket.shown.key if ticket.shown is not None and ticket.billed else None
+        if key is not None and key in threads and ticket.cache_seconds:
+            until = max(threads[key].warm_until, self._storage.seconds() + ticket.cache_seconds)
+            threads[key] = msgspec.structs.replace(threads[key], warm_until=until)
 
     def _landed(self, ticket: Ticket) -> None:
         """End a request's flight and keep what its answer changed."""

@@ -151,7 +151,7 @@ class Sessions:
                     return Form(body, tokens.estimate(chars, media, sample, policy.chars_per_token))
 
                 async def form(thread: Thread) -> Form:
-                    result, body = await self._work(_rewrite, read, thread, policy, sample)
+                    result, body = await self._work(_rewrite, read, thread, policy, sample, self._storage.seconds())
                     return weighed(result.chars, result.media, body)
 
                 return await self.healing.treat(
@@ -204,12 +204,13 @@ class Sessions:
         forced = policy.may_change and await self._forced(session, identity, conversation)
         policy = msgspec.structs.replace(policy, force=forced)
         sample = state.sample(key, conversation.model)
-        result, body = await self._work(_rewrite, read, thread, policy, sample)
+        now = self._storage.seconds()
+        result, body = await self._work(_rewrite, read, thread, policy, sample, now)
         asked = rewrite.new_cut(result, thread, conversation.items)
         recalled = await self._recalled(session, asked) if asked is not None else ()
         if recalled:
             policy = msgspec.structs.replace(policy, recalled=recalled)
-            result, body = await self._work(_rewrite, read, thread, policy, sample)
+            result, body = await self._work(_rewrite, read, thread, policy, sample, now)
         following = result.thread
         replaced = self._replaced_by(session, identity, key)
         if new:
@@ -246,6 +247,7 @@ class Sessions:
             before=before,
             sent=following.sent,
             shown=Shown(key, result.view, policy),
+            cache_seconds=conversation.cache_seconds,
             kept=Tail(key, result.rows[-1].fingerprint) if conversation.kept else None,
         )
         return Outcome(body, ticket, inbound.route.valve if result.rendering.valve else None)
@@ -295,7 +297,7 @@ class Sessions:
         compacts = identity.kind == "compaction" and key is not None and self._settings.proxy_enabled
         if thread is not None and (compacts or thread.changed() or thread.forgotten):
             policy = self._policy(session, read, may_change=False)
-            result, body = await self._work(_rewrite, read, thread, policy, None)
+            result, body = await self._work(_rewrite, read, thread, policy, None, 0)
             shown = Shown(key, result.view, policy) if key is not None else None
             trimmed, chars, media = result.trimmed, result.chars, result.media
             beta = inbound.route.valve if result.rendering.valve else None
@@ -317,6 +319,7 @@ class Sessions:
             media=media,
             before=None,
             shown=shown,
+            cache_seconds=conversation.cache_seconds,
             billed=billed,
         )
         return Outcome(body, ticket, beta)
@@ -336,6 +339,7 @@ class Sessions:
             tail_tokens=int(threshold * settings.trim_to_fraction),
             compress_tokens=settings.compress_tokens,
             chars_per_token=settings.chars_per_token,
+            cold_tokens=int(threshold * settings.cold_trim_fraction),
         )
 
     async def _recalled(self, session: Session, asked: str) -> tuple[str, ...]:
@@ -391,7 +395,7 @@ class Sessions:
         if not any(item.signed for item in read.conversation.items):
             return None
         policy = self._policy(session, read, may_change=False)
-        result, _ = await self._work(_rewrite, read, None, policy, None)
+        result, _ = await self._work(_rewrite, read, None, policy, None, 0)
         lane, _, root = key.rpartition("/")
         if not await self._forgotten(session, lane, root, result):
             return None
@@ -465,8 +469,10 @@ def _read(inbound: Inbound, known: Conversation | None) -> tuple[Conversation, I
     return conversation, identify.identify(inbound.headers, conversation, counts=inbound.route.counts)
 
 
-def _rewrite(read: _Read, thread: Thread | None, policy: Policy, sample: Sample | None) -> tuple[Rewrite, bytes]:
-    result = rewrite.decide(read.conversation, thread, policy, sample=sample, known_rows=read.known_rows)
+def _rewrite(
+    read: _Read, thread: Thread | None, policy: Policy, sample: Sample | None, now: float
+) -> tuple[Rewrite, bytes]:
+    result = rewrite.decide(read.conversation, thread, policy, sample=sample, now=now, known_rows=read.known_rows)
     return result, read.inbound.route.adapter.render(read.conversation, result.rendering)
 
 

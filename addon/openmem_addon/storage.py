@@ -230,6 +230,10 @@ class Storage:
             session.told.add(line)
             self._log(f"openmem-context: session {session.sid}: {line}")
 
+    def seconds(self) -> float:
+        """Return the time, seconds since the epoch."""
+        return self._now().timestamp()
+
     def _at(self) -> str:
         return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -15,7 +15,7 @@ import msgspec
 
 from openmem_store.settings import CONFIG, SOURCES, STATE, Settings, key
 
-UNUSED = ("cold_trim_fraction",)
+UNUSED: tuple[str, ...] = ()
 """Settings that are read and lead to nothing yet: to document them would be a promise."""
 
 HEAD = "| Variable | Table and key | Default | Meaning |"

@@ -38,6 +38,7 @@ class House:
         self.layout = Layout(root)
         self.layout.prepare()
         self.lines: list[str] = []
+        self.now = NOW
         self.queue = WriteQueue(self.layout, version="proxy:0123456789ab", log=self.lines.append)
         self.workers = ThreadPoolExecutor(4)
         self.disk = ThreadPoolExecutor(1)
@@ -49,7 +50,7 @@ class House:
             workers=self.workers,
             disk=self.disk,
             log=self.lines.append,
-            now=lambda: NOW,
+            now=lambda: self.now,
         )
 
     async def send(

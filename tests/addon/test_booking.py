@@ -2,13 +2,14 @@
 
 import msgspec
 import pytest
-from openmem_addon.booking import Ticket
+from openmem_addon.booking import Shown, Ticket
 from openmem_addon.core.usage import Usage
 from openmem_addon.core.view import Sample, Sent, Tail, Thread, View
 from openmem_store.rows import Draft, chain
 
-from tests.addon.house import SID, House
+from tests.addon.house import NOW, SID, House
 from tests.conversations import body, user
+from tests.forwarding import WIDE
 
 BEFORE, SENT, LATER = Sent(1, "a"), Sent(3, "b"), Sent(5, "c")
 KEY = "main/root"
@@ -47,6 +48,17 @@ async def test_an_answer_calibrates_by_thread_and_model(house: House) -> None:
     house.sessions.booking.answered(ticket, Usage(100, 20, 3, 9))
     await house.settle()
     assert house.state().sample(KEY, "m") == Sample(123, 4000, 7)
+
+
+@pytest.mark.parametrize(("billed", "until"), [(True, NOW.timestamp() + 300), (False, 0)], ids=["asked", "counted"])
+async def test_what_was_answered_stays_in_the_cache_for_as_long_as_it_asked(
+    house: House, billed: bool, until: float
+) -> None:
+    shown = Shown(KEY, View(), msgspec.structs.replace(WIDE, sid=SID))
+    ticket = await flying(house, shown=shown, cache_seconds=300, billed=billed)
+    house.sessions.booking.answered(ticket, Usage(1))
+    await house.settle()
+    assert house.state().threads[KEY].warm_until == until
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(None, 5, 5), Usage(0), Usage(20_000_001)])

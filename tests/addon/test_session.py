@@ -6,6 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from openmem_store.writer import SessionWriter, WriterBusy
 
 from fixtures.provider.wire import Json
 from tests.addon.core.proxied import refusal, strings
-from tests.addon.house import AT, SID, House
+from tests.addon.house import AT, NOW, SID, House
 from tests.conversations import (
     MARK,
     TOOLS,
@@ -182,6 +183,26 @@ async def test_a_report_beyond_reason_is_kept_as_reported_and_calibrates_nothing
 async def test_a_report_moves_the_next_estimate(house: House) -> None:
     assert pointers(await house.ask(grown(2), usage=Usage(990))) == 0
     assert pointers(await house.ask(grown(3))) == 1
+
+
+@pytest.mark.parametrize(
+    ("ttl", "idle", "cuts"),
+    [({}, 300, 0), ({}, 301, 1), ({"ttl": "1h"}, 3_600, 0), ({"ttl": "1h"}, 3_601, 1)],
+)
+async def test_a_session_left_alone_until_its_cache_expired_is_trimmed_early(
+    open_house: Open, ttl: dict[str, str], idle: int, cuts: int
+) -> None:
+    def asked(turns: int) -> Json:
+        *before, last = grown(turns)["messages"]
+        return body(*before, user({**last["content"][0], "cache_control": {**MARK, **ttl}}))
+
+    house = open_house(trim_tokens=4000, cold_trim_fraction=0.25)
+    await house.ask(asked(9))
+    await house.settle()
+    house.close()
+    house = open_house(trim_tokens=4000, cold_trim_fraction=0.25)
+    house.now = NOW + timedelta(seconds=idle)
+    assert pointers(await house.ask(asked(10))) == cuts
 
 
 # --- the order of a change ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from openmem_store.rows import Draft, Role
 
-from . import compress, media, source, texts
+from . import compress, lifetime, media, source, texts
 from .calls import Calls
 from .described import described, without_mark
 from .identify import is_wrapper, offers_search
@@ -28,6 +28,10 @@ _ABSENT = msgspec.Raw(b"")
 
 _SIGNED = ("thinking", "redacted_thinking")
 _SERVER_USES = ("server_tool_use", "mcp_tool_use")
+
+_Marked = tuple[int, bytes]
+"""Index of a message, and the source of a cache marker on it."""
+
 _SPEAKING: tuple[ItemKind, ...] = (*USER_KINDS, "assistant")
 
 
@@ -130,6 +134,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
     tools = [_TOOL.decode(tool) for tool in request.tools or ()]
     loaded = [raw for raw, tool in zip(request.tools or (), tools, strict=True) if not tool.defer_loading]
     output = request.output_config.format if request.output_config else _ABSENT
+    marks = _cache_marks(request, tools, blocks, taken.reader.marked, len(items))
     return Conversation(
         body=body,
         places=taken.places,
@@ -151,7 +156,8 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         identity=identity((text for text in system if text != texts.STANDING_INSTRUCTION), items),
         users=request.users(),
         cache_keys=request.cache_keys(),
-        cache_marks=_cache_marks(request, tools, blocks, taken.reader.marked, len(items)),
+        cache_marks=tuple(place for place, _ in marks),
+        cache_seconds=lifetime.marked(marker for _, marker in marks),
     )
 
 
@@ -162,14 +168,15 @@ def _system_blocks(request: _Request) -> list[_Block]:
 
 
 def _cache_marks(
-    request: _Request, tools: Sequence[_Tool], system: Sequence[_Block], messages: Sequence[int], total: int
-) -> tuple[str, ...]:
-    return (
-        *("tools" for tool in tools if _present(tool.cache_control)),
-        *("system" for block in system if _present(block.cache_control)),
-        *(f"m-{total - index}" for index in messages),
-        *(("m-1",) if _present(request.cache_control) and total else ()),
-    )
+    request: _Request, tools: Sequence[_Tool], system: Sequence[_Block], messages: Sequence[_Marked], total: int
+) -> list[tuple[str, bytes]]:
+    """Return the place and the source of each cache marker, in prefix order."""
+    return [
+        *(("tools", bytes(tool.cache_control)) for tool in tools if _present(tool.cache_control)),
+        *(("system", bytes(block.cache_control)) for block in system if _present(block.cache_control)),
+        *((f"m-{total - index}", marker) for index, marker in messages),
+        *((("m-1", bytes(request.cache_control)),) if _present(request.cache_control) and total else ()),
+    ]
 
 
 class _Reader:
@@ -178,8 +185,7 @@ class _Reader:
     def __init__(self) -> None:
         self.names = Calls[str]()
         """Name of the tool of each call."""
-        self.marked: list[int] = []
-        """Index of the message of each cache marker."""
+        self.marked: list[_Marked] = []
         self._index = -1
         self._previous: ItemKind | None = None
         self._answered = False
@@ -188,7 +194,7 @@ class _Reader:
         """Return a reader that stands behind `items`."""
         reader = _Reader()
         reader.names = self.names.before(len(items))
-        reader.marked = [index for index in self.marked if index < len(items)]
+        reader.marked = [mark for mark in self.marked if mark[0] < len(items)]
         reader._index = len(items) - 1
         reader._previous = next((item.kind for item in reversed(items) if item.kind in _SPEAKING), None)
         reader._answered = any(item.kind == "assistant" for item in items)
@@ -198,7 +204,7 @@ class _Reader:
         self._index += 1
         message = _MESSAGE.decode(readable)
         blocks, raws = _blocks(message.content)
-        self.marked += [self._index] * _marks(blocks)
+        self.marked += [(self._index, marker) for marker in _marks(blocks)]
         self._answered = self._answered or message.role == "assistant"
         kind = _kind(message, blocks)
         drafts: list[Draft] = []
@@ -261,15 +267,15 @@ def _blocks(content: str | list[msgspec.Raw]) -> tuple[list[_Block], list[bytes]
     return [_BLOCK.decode(raw) for raw in content], [bytes(raw) for raw in content]
 
 
-def _marks(blocks: Sequence[_Block]) -> int:
-    """Count cache markers, those on the parts of a tool result included."""
+def _marks(blocks: Sequence[_Block]) -> list[bytes]:
+    """Return the source of a message's cache markers, those on the parts of a tool result included."""
     inner = (
         _BLOCK.decode(raw)
         for block in blocks
         if block.type == "tool_result" and b"cache_control" in bytes(block.content)
         for raw in _parts(block.content)
     )
-    return sum(_present(block.cache_control) for block in (*blocks, *inner))
+    return [bytes(one.cache_control) for one in (*blocks, *inner) if _present(one.cache_control)]
 
 
 def _kind(message: _Message, blocks: Sequence[_Block]) -> ItemKind:

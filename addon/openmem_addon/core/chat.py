@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from openmem_store.rows import Draft, Role
 
-from . import compress, media, source, texts
+from . import compress, lifetime, media, source, texts
 from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
@@ -109,6 +109,7 @@ class _Request(Named, kw_only=True):
     thinking: _Format | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
+    prompt_cache_retention: object = None
 
 
 _REQUEST = msgspec.json.Decoder(_Request)
@@ -157,6 +158,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         users=request.users(),
         cache_keys=request.cache_keys(),
         cache_marks=None,
+        cache_seconds=lifetime.retained(request.prompt_cache_retention),
     )
 
 

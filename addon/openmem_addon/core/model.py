@@ -147,6 +147,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """`prompt_cache_key`, likewise."""
     cache_marks: tuple[str, ...] | None
     """Places of the incoming `cache_control` markers in prefix order; None on wires without any."""
+    cache_seconds: int
+    """Longest time for which the provider may keep this request's prefix; 0 where it asks for no cache."""
     previous: str | None = None
     """The response this request continues: its items are only what is new."""
     kept: bool = False

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from openmem_store.rows import Draft, Role
 
-from . import compress, media, source, texts
+from . import compress, lifetime, media, source, texts
 from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_task, is_wrapper, offers_search
@@ -92,6 +92,7 @@ class _Request(Named, kw_only=True):
     max_output_tokens: int | None = None
     previous_response_id: str | None = None
     store: bool | None = None
+    prompt_cache_retention: object = None
 
 
 class CallType(msgspec.Struct, frozen=True):
@@ -204,6 +205,7 @@ def _parse(body: bytes, known: Conversation | None) -> Conversation:
         users=request.users(),
         cache_keys=request.cache_keys(),
         cache_marks=None,
+        cache_seconds=lifetime.retained(request.prompt_cache_retention),
         previous=request.previous_response_id,
         kept=request.store is not False,
         compacts=bool(reader.last == "compaction_trigger"),

@@ -38,6 +38,8 @@ class Policy(msgspec.Struct, frozen=True):
     compress_tokens: int
     """Uncalibrated tokens above which a tool result is shown compressed; 0 never."""
     chars_per_token: float
+    cold_tokens: int = 0
+    """Tokens from which a thread is trimmed whose cached prefix must have expired; 0 never."""
     recalled: tuple[str, ...] = ()
     """What a new cut's note holds behind the pointer, each on a line of its own."""
 
@@ -99,11 +101,13 @@ def decide(
     policy: Policy,
     *,
     sample: Sample | None,
+    now: float = 0,
     known_rows: tuple[Row, ...] = (),
 ) -> Rewrite:
     """Decide what becomes of a request of a known thread, or of a new one (`thread` None).
 
-    `known_rows` are those of the request that `conversation` was read with.
+    `now` is in seconds since the epoch; `known_rows` are those of the request that `conversation` was
+    read with.
     """
     items = conversation.items
     rows = _rows(conversation, known_rows)
@@ -125,8 +129,9 @@ def decide(
         share = policy.tail_tokens / policy.trim_tokens
         policy = msgspec.structs.replace(policy, tail_tokens=min(policy.tail_tokens, int(before * share)))
     forced = policy.force or known.force
-    due = policy.may_change and not known.paused and _due(before, standing, policy, force=forced)
     may_look = standing.active or can_look
+    cold = may_look and 0 < known.warm_until < now
+    due = policy.may_change and not known.paused and _due(before, standing, policy, force=forced, cold=cold)
     cut = _cut(conversation, shown, policy, measure) if due and may_look else None
     view = shown
     trimmed = None
@@ -294,11 +299,13 @@ def _left_out(conversation: Conversation, view: View, policy: Policy) -> frozens
     return absent(conversation, applied(conversation, view, policy.chars_per_token))
 
 
-def _due(estimate: int, view: View, policy: Policy, *, force: bool) -> bool:
+def _due(estimate: int, view: View, policy: Policy, *, force: bool, cold: bool) -> bool:
+    """Return whether to trim now. A cold thread's prefix is written anew anyway, which lowers its threshold."""
     if force:
         return True
     rested = view.tokens_after + REST_SHARE * policy.trim_tokens if view.cut is not None else 0
-    return estimate >= max(policy.trim_tokens, rested)
+    least = policy.cold_tokens if cold and policy.cold_tokens else policy.trim_tokens
+    return estimate >= max(least, rested)
 
 
 def _cut(conversation: Conversation, shown: View, policy: Policy, measure: trim.Measure) -> View | None:

@@ -81,6 +81,8 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     owned: int = 0
     """Chain position from which this lane stored its rows first; earlier ones belong to another lane."""
     sent: Sent | None = None
+    warm_until: float = 0
+    """Until when the provider may keep the prefix it answered last, seconds since the epoch; 0 not known."""
     first_reply: str = ""
     """Mark of the first assistant item, empty before there is one: it tells a fork from a namesake."""
     valve: bool = False

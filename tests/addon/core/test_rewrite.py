@@ -196,6 +196,45 @@ def test_after_a_trim_the_next_waits_for_a_fifth_of_the_threshold_more() -> None
     assert made.trim is not None
 
 
+@pytest.mark.parametrize(
+    ("warm_until", "now", "share", "trims"),
+    [
+        (100, 101, 0.5, True),
+        (100, 100, 0.5, False),
+        (0, 101, 0.5, False),
+        (100, 101, 1.5, False),
+        (100, 101, 0, False),
+    ],
+    ids=["expired", "just not", "unknown", "too small", "off"],
+)
+def test_a_thread_whose_cache_must_have_expired_is_trimmed_earlier(
+    warm_until: float, now: float, share: float, trims: bool
+) -> None:
+    """Its prefix is written anew with this request anyway."""
+    first = decide(QUESTIONS)
+    thread = msgspec.structs.replace(first.thread, warm_until=warm_until)
+    policy = msgspec.structs.replace(WIDE, cold_tokens=int(first.chars / 2.5 * share))
+    made = rewrite.decide(anthropic.parse(encode(QUESTIONS)), thread, policy, sample=None, now=now)
+    assert (made.trim is not None) == trims
+
+
+def test_a_cold_thread_that_was_just_trimmed_is_left_alone() -> None:
+    """What a few steps more would win is not worth what the agent would lose sight of."""
+    first = decide(body(*loop(8, size=2000)), policy=msgspec.structs.replace(WIDE, trim_tokens=1000))
+    thread = msgspec.structs.replace(first.thread, warm_until=1)
+    policy = msgspec.structs.replace(WIDE, trim_tokens=10_000, cold_tokens=1000)
+    request = anthropic.parse(encode(body(*loop(9, size=2000))))
+    assert rewrite.decide(request, thread, policy, sample=None, now=2).trim is None
+
+
+def test_an_agent_that_cannot_look_is_not_called_outgrown_because_it_was_idle() -> None:
+    request = body(*chat(3), user("go"), tools=[])
+    thread = msgspec.structs.replace(decide(request).thread, warm_until=1)
+    policy = msgspec.structs.replace(WIDE, cold_tokens=1)
+    made = rewrite.decide(anthropic.parse(encode(request)), thread, policy, sample=None, now=2)
+    assert (made.trim, made.untrimmed) == (None, 0)
+
+
 def test_a_trim_on_demand_asks_for_no_size() -> None:
     assert decide(QUESTIONS, policy=forced()).trim is not None
 
