@@ -15,9 +15,6 @@ import msgspec
 
 from openmem_store.settings import CONFIG, SOURCES, STATE, Settings, key
 
-UNUSED: tuple[str, ...] = ()
-"""Settings that are read and lead to nothing yet: to document them would be a promise."""
-
 HEAD = "| Variable | Table and key | Default | Meaning |"
 
 _TABLE = re.compile(rf"{re.escape(HEAD)}\n(\|.*\n)+")
@@ -35,7 +32,6 @@ def table() -> str:
             meanings[field],
         )
         for field, source in SOURCES.items()
-        if field not in UNUSED
     ]
     rows += [(f"`{place.variable}`", "", f"`{place.default}`", place.meaning) for place in (STATE, CONFIG)]
     lines = [HEAD, "| --- | --- | --- | --- |", *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)]
