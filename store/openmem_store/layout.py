@@ -5,7 +5,7 @@ import re
 import secrets
 from pathlib import Path
 
-SUFFIXES = (".db", ".db-wal", ".db-shm", ".json", ".trim.json", ".force", ".off", ".notice", ".log.jsonl")
+SUFFIXES = (".db", ".db-wal", ".db-shm", ".json", ".trim.json", ".force", ".mend", ".off", ".notice", ".log.jsonl")
 """Every suffix a session's files may have; retention groups by them."""
 
 _ASIDE = re.compile(r"\.corrupt-[0-9]+(-wal|-shm)?\Z")
@@ -38,6 +38,10 @@ class Layout:
 
     def force(self, sid: str) -> Path:
         return self.sessions / f"{sid}.force"
+
+    def mend(self, sid: str) -> Path:
+        """Name the flag by which a reader that met a damaged index asks the session's writer for a new one."""
+        return self.sessions / f"{sid}.mend"
 
     def off(self, sid: str | None) -> Path:
         """Name the switch of one session, or of all."""
@@ -75,8 +79,13 @@ def session_of(name: str) -> str | None:
     return name.removesuffix(suffix) if suffix else None
 
 
+def scratch_for(path: Path) -> Path:
+    """Return a new name beside `path` for what will take its place."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
 def is_scratch(name: str) -> bool:
-    """Tell whether a crash of `replace` left this file behind."""
+    """Tell whether a crash left this file behind, before it took the place of another."""
     return _SCRATCH.fullmatch(name) is not None
 
 
@@ -85,7 +94,7 @@ def replace(path: Path, content: bytes) -> None:
 
     Survives a crash of this process; it does not fsync, so a power loss may bring the old bytes back.
     """
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    scratch = scratch_for(path)
     try:
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:

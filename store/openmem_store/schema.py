@@ -95,7 +95,7 @@ def migrate(connection: apsw.Connection) -> None:
         raise
 
 
-def _create(path: Path) -> None:
+def create(path: Path) -> None:
     """Make an empty file, mode 600, before SQLite would with the umask's; `-wal` and `-shm` take its mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -126,7 +126,7 @@ def open_writer(path: Path) -> apsw.Connection:
 
     Raises UnsupportedSchema for a newer file and leaves its bytes alone; apsw.Error.
     """
-    _create(path)
+    create(path)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.set_busy_timeout(BUSY_MS)
@@ -142,14 +142,20 @@ def open_writer(path: Path) -> apsw.Connection:
     return connection
 
 
+def read_only(path: Path, *, immutable: bool = False) -> str:
+    """Return the URI that opens a file read-only; `immutable` as in `open_reader`."""
+    return path.absolute().as_uri() + ("?immutable=1" if immutable else "?mode=ro")
+
+
 def open_reader(path: Path, *, busy_ms: int = BUSY_MS, immutable: bool = False) -> apsw.Connection:
     """Open a session database read-only.
 
     `immutable` skips locks and the log: only for a file without one, in a directory that takes no
     `-shm`. Raises apsw.Error, or UnsupportedSchema for a version not readable.
     """
-    uri = path.absolute().as_uri() + ("?immutable=1" if immutable else "")
-    connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection = apsw.Connection(
+        read_only(path, immutable=immutable), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    )
     try:
         connection.set_busy_timeout(busy_ms)
         found = user_version(connection)

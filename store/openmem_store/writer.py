@@ -13,9 +13,9 @@ from typing import get_args
 import apsw
 import msgspec
 
-from openmem_store import delta, quarantine, schema
+from openmem_store import delta, quarantine, salvage, schema
 from openmem_store.events import Event
-from openmem_store.layout import Layout
+from openmem_store.layout import Layout, scratch_for
 from openmem_store.lock import Lock, WriterBusy
 from openmem_store.rows import Row, storable
 
@@ -30,8 +30,6 @@ _INSERT_MESSAGES = """INSERT INTO messages (seq, fingerprint, thread, role, kind
   in_context, trimmed_at_seq, trimmed_at, created_at)
   SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7,
   value->>8, value->>9, value->>10, value->>11 FROM json_each(?)"""
-_INSERT_LINES = """INSERT INTO lines (message_seq, line_no, role, text)
-  SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(?)"""
 _MOVE = """UPDATE messages SET in_context = ?, trimmed_at_seq = ?, trimmed_at = ?
   WHERE seq IN (SELECT value FROM json_each(?))"""
 _NAME_BLOBS = """UPDATE messages SET blob_id = named.value->>1 FROM json_each(?) AS named
@@ -47,6 +45,9 @@ _REBUILD = (
 )
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
+
+_UNREADABLE_INDEX = "fts5"
+"""In the message of an SQLError that is damage too: the index has lost what says how it is to be read."""
 
 
 def _event_statement(kind: type[Event]) -> str:
@@ -69,13 +70,14 @@ class SessionWriter:
         """Take the session's writer lock; `version` goes into each event as its writer.
 
         `path` is `sessions/<sid>.db` of a store, `log` gets one line when a damaged file is set
-        aside. Raises WriterBusy when another process writes this session.
+        aside or its search index rebuilt. Raises WriterBusy when another process writes this session.
         """
         self._path = path
         self._version = version
         self._log = log
         self._layout = Layout(path.parent.parent)
         self._layout.prepare()
+        self._mend = self._layout.mend(path.name.removesuffix(".db"))
         self._lock = self._acquire()
         self._connection: apsw.Connection | None = None
         self._identity: tuple[object, object] = (None, None)
@@ -190,11 +192,20 @@ class SessionWriter:
         return Lock(self._layout.writers_lock, self._path.name.removesuffix(".db"))
 
     def _attempt[T](self, work: Callable[[apsw.Connection], T]) -> T:
-        """Run `work`, repairing in rising order of cost while SQLite calls the file damaged."""
-        for repair in (self._disconnect, self._rebuild_search, self._set_aside):
+        """Run `work`, repairing in rising order of cost while SQLite calls the file damaged.
+
+        A write may pass over damaged pages that a search needs, so a reader can ask for the repair too.
+        """
+        if self._mend.exists():
+            if self._path.is_file():
+                self._salvage()
+            self._mend.unlink(missing_ok=True)
+        for repair in (self._disconnect, self._rebuild_search, self._salvage, self._set_aside):
             try:
                 return self._run(work)
-            except _DAMAGE:
+            except (*_DAMAGE, apsw.SQLError) as error:
+                if not _is_damage(error):
+                    raise
                 repair()
         return self._run(work)
 
@@ -249,12 +260,33 @@ class SessionWriter:
                     connection.execute(statement)
         except apsw.Error:
             self._disconnect()  # the damage is elsewhere; the next repair is for that
+            return
+        self._say("openmem-context: search index damaged; it is rebuilt")
+
+    def _salvage(self) -> None:
+        """Take the rows over into a new file: damaged pages of an index cannot be rebuilt in their place."""
+        self._disconnect()
+        scratch = scratch_for(self._path)
+        try:
+            salvage.copy(self._path, scratch)
+            aside = quarantine.set_aside(self._path)
+            scratch.rename(self._path)
+        except (*_DAMAGE, apsw.SQLError, schema.UnsupportedSchema):
+            return  # a message cannot be read; the next repair is for that
+        finally:
+            scratch.unlink(missing_ok=True)
+        self._say(
+            f"openmem-context: index damaged, database set aside as {aside.name}; all of its messages are in a new one"
+        )
 
     def _set_aside(self) -> None:
         self._disconnect()
         target = quarantine.set_aside(self._path)
+        self._say(f"openmem-context: database damaged, set aside as {target.name}; a new one is begun")
+
+    def _say(self, line: str) -> None:
         if self._log is not None:
-            self._log(f"openmem-context: database damaged, set aside as {target.name}; a new one is begun")
+            self._log(line)
 
     def _current(self, connection: apsw.Connection) -> delta.Index:
         """Return the index, read again when another connection has committed since."""
@@ -283,6 +315,10 @@ class SessionWriter:
         return apsw.SQLITE_OK
 
 
+def _is_damage(error: apsw.Error) -> bool:
+    return isinstance(error, _DAMAGE) or _UNREADABLE_INDEX in str(error)
+
+
 def _inode(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
@@ -305,7 +341,7 @@ def _write(connection: apsw.Connection, index: delta.Index, change: delta.Delta,
             for fresh in change.added
             for number, line in enumerate(fresh.row.text.split("\n"), 1)
         ]
-        connection.execute(_INSERT_LINES, (_json(lines),))
+        connection.execute(salvage.LINES_FROM_MESSAGES, (_json(lines),))
     for keys, flags in ((change.left, (0, change.cut, at)), (change.returned, (1, None, None))):
         if keys:
             connection.execute(_MOVE, (*flags, json.dumps([index[key].seq for key in keys])))

@@ -17,6 +17,8 @@ from openmem_store.layout import Layout
 from openmem_store.rows import Draft, Row, chain
 from openmem_store.writer import SessionWriter, WriterBusy
 
+from tests.store.damage import spoil
+
 Say = Callable[..., tuple[Row, ...]]
 
 T1, T2, T3 = (f"2026-10-29T17:00:0{second}Z" for second in (1, 2, 3))
@@ -477,6 +479,64 @@ def test_damage_in_a_search_index_alone_costs_no_message(
     assert texts(path) == ["alpha", "beta", "gamma"]
     for word, seq in (("alpha", 1), ("gamma", 3)):
         assert ask(path, f"SELECT rowid FROM {table} WHERE {table} MATCH '{word}'") == [(seq,)]
+    assert log == ["openmem-context: search index damaged; it is rebuilt"]
+
+
+@pytest.mark.parametrize("table", ["messages_fts_data", "lines_fts_idx", "lines_fts_config", "lines"])
+def test_damaged_pages_outside_the_messages_cost_no_message(
+    path: Path, layout: Layout, log: list[str], say: Say, table: str
+) -> None:
+    """A writer may pass over them, but a reader tells. Rows that no request carries any more are kept too."""
+    damaged(path, log).close()
+    before = texts(path)
+    spoil(path, table)
+    writer = SessionWriter(path, version="v", log=log.append)
+    layout.mend("s").touch()
+    store(writer, say("alpha", "beta"))
+    store(writer, say("alpha", "beta", "gamma"))
+    writer.close()
+    assert texts(path) == [*before, "alpha", "beta", "gamma"]
+    assert ask(path, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(path, "SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'words AND 39'") == [(40,)]
+    assert log == [
+        "openmem-context: index damaged, database set aside as s.db.corrupt-1; all of its messages are in a new one"
+    ]
+    assert path.with_name("s.db.corrupt-1").exists()
+    assert not layout.mend("s").exists()
+
+
+def test_an_index_that_lost_its_version_costs_no_message(path: Path, say: Say, log: list[str]) -> None:
+    """SQLite calls this an error of the statement."""
+    before = damaged(path, log)
+    before.close()
+    other = schema.open_writer(path)
+    other.execute("DELETE FROM messages_fts_config")
+    other.close()
+    writer = SessionWriter(path, version="v", log=log.append)
+    store(writer, say("alpha"))
+    writer.close()
+    assert len(texts(path)) == 41
+    assert ask(path, "SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'alpha'") == [(41,)]
+    assert len(log) == 1
+
+
+def test_a_wish_for_a_new_index_of_a_session_that_is_gone_makes_no_file(
+    writer: SessionWriter, layout: Layout, say: Say, log: list[str]
+) -> None:
+    layout.mend("s").touch()
+    store(writer, say("a"))
+    assert not layout.mend("s").exists()
+    assert log == []
+
+
+def test_an_error_of_a_statement_sets_nothing_aside(
+    writer: SessionWriter, path: Path, say: Say, log: list[str]
+) -> None:
+    other = schema.open_writer(path)
+    other.execute("DROP TABLE events")
+    other.close()
+    with pytest.raises(apsw.SQLError):
+        writer.record(Trim(3, 2, 1), at=T1)
     assert log == []
 
 
@@ -524,6 +584,8 @@ import sys
 from pathlib import Path
 from openmem_store.rows import Draft, chain
 from openmem_store.writer import SessionWriter, WriterBusy
+
+from tests.store.damage import spoil
 
 try:
     writer = SessionWriter(Path(sys.argv[1]), version="child")
