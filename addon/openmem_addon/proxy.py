@@ -47,6 +47,9 @@ BETA = "anthropic-beta"
 MOST_DECODED = 64 << 20
 """Bytes of a body without its encoding; a larger one passes as it is. No context window holds as much."""
 
+STREAMED = 400
+"""What a refusal counts as that came behind a status of 200, as an error inside the answer."""
+
 LARGE = 1 << 20
 """Bytes from which a body that we do not read is not held in memory."""
 
@@ -192,7 +195,9 @@ class OpenMem:
         if response.status_code in HEALABLE:
             flight.refused = True
         elif not 200 <= response.status_code < 300:
-            self._refused(flow.id)
+            self._flights.pop(flow.id)
+            if self._sessions is not None:
+                self._sessions.booking.refused(flight.ticket)
             response.stream = True
         else:
             flight.tap = _tap(flight.inbound, response)
@@ -215,7 +220,7 @@ class OpenMem:
         flight = self._flights.get(flow.id)
         if flight is not None and flight.refused:
             await self._heal(flow, flight)
-        self._ended(flow.id)
+        await self._ended(flow)
 
     async def _heal(self, flow: http.HTTPFlow, flight: _Flight) -> None:
         """Let a refusal we may have caused be asked again in another form; any other passes as it came.
@@ -260,25 +265,24 @@ class OpenMem:
             to_stderr(str(failure(error)))
             return None, outcome.body
 
-    def error(self, flow: http.HTTPFlow) -> None:
+    async def error(self, flow: http.HTTPFlow) -> None:
         """Book what was read so far: a client may hang up after the last event, and a provider in the middle."""
-        self._ended(flow.id)
+        await self._ended(flow)
 
-    def _ended(self, flow_id: str) -> None:
-        flight = self._flights.get(flow_id)
-        if flight is None:
+    async def _ended(self, flow: http.HTTPFlow) -> None:
+        """Book an answer, once. One that failed behind its status has reached the client: its cure is for the next."""
+        flight = self._flights.pop(flow.id, None)
+        if flight is None or flight.ticket is None or self._sessions is None:
             return
-        if flight.tap is None:
-            self._refused(flow_id)
-            return
-        del self._flights[flow_id]
-        if self._sessions is not None and flight.ticket is not None:
-            self._sessions.booking.answered(flight.ticket, flight.tap.result())
-
-    def _refused(self, flow_id: str) -> None:
-        flight = self._flights.pop(flow_id, None)
-        if flight is not None and flight.ticket is not None and self._sessions is not None:
+        usage = flight.tap.result() if flight.tap is not None else None
+        refusal = flight.tap.refusal if flight.tap is not None else b""
+        if refusal:
+            sent = flow.request.get_content(strict=False) or b""
+            await self._sessions.heal(flight.ticket, flight.inbound, status=STREAMED, refusal=refusal, sent=sent)
+        if usage is None or (refusal and usage.prompt() is None):
             self._sessions.booking.refused(flight.ticket)
+        else:
+            self._sessions.booking.answered(flight.ticket, usage)
 
     # --- health -----------------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class Proxy:
         if ends:
             await self.addon.response(flow)
         else:
-            self.addon.error(flow)
+            await self.addon.error(flow)
         return passed
 
     async def settle(self) -> None:
@@ -256,7 +256,7 @@ async def test_an_answer_passes_byte_by_byte_and_its_usage_is_booked(ours: Proxy
 async def test_an_answer_that_is_booked_is_booked_once(ours: Proxy) -> None:
     flow = await ours.request(ours.flow())
     await ours.respond(flow, [(STREAMS / "cumulative.sse").read_bytes()])
-    ours.addon.error(flow)
+    await ours.addon.error(flow)
     await ours.addon.response(flow)
     assert len(await ours.select("SELECT id FROM events")) == 1
 
@@ -452,6 +452,41 @@ async def test_a_refusal_that_is_not_ours_passes_byte_for_byte(ours: Proxy, upst
     assert upstream.asked == []
 
 
+LONG_STREAM = (
+    b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error",'
+    b'"message":"prompt is too long: 213462 tokens > 200000 maximum"}}\n\n'
+)
+LONG_ANSWER = b'{"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window"}}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"), [(LONG_STREAM, "text/event-stream"), (LONG_ANSWER, "application/json")], ids=["stream", "whole"]
+)
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "hung up"])
+async def test_a_prompt_that_is_too_long_behind_a_status_of_200_is_trimmed_with_the_next_request(
+    ours: Proxy, answer: bytes, kind: str, ends: bool
+) -> None:
+    """The client has seen it by then: nothing can be asked again, and nothing of the answer is booked."""
+    asked = encode(body(*chat(9, size=2000), user("more")))
+    flow = await ours.request(ours.flow(asked))
+    assert await ours.respond(flow, [answer], ends=ends, content_type=kind) == answer
+    await ours.settle()
+    assert [thread.get("sent") for thread in json.loads(ours.layout.trim(SID).read_bytes())["threads"].values()] == [
+        None
+    ]
+    assert await ours.select("SELECT kind, location, error FROM events") == [("heal", "trim", "long")]
+    again = await ours.request(ours.flow(asked))
+    assert len(again.request.get_content() or b"") < len(asked) / 4
+    assert ours.addon._flights.keys() == {again.id}
+
+
+async def test_an_error_in_the_middle_of_an_answer_is_booked_with_what_it_reported(ours: Proxy) -> None:
+    flow = await ours.request(ours.flow(encode(body(*chat(9, size=2000), user("more")))))
+    begun = (STREAMS / "cumulative.sse").read_bytes().split(b"\n\n")[0] + b"\n\n"
+    await ours.respond(flow, [begun, LONG_STREAM])
+    assert await ours.select("SELECT kind FROM events ORDER BY id") == [("heal",), ("usage",)]
+
+
 async def test_a_provider_is_asked_again_as_mitmproxy_was_told_to_reach_it(ours: Proxy) -> None:
     flow = ours.flow()
     assert proxy._upstream(flow) == resend.Upstream()
@@ -465,7 +500,7 @@ async def test_a_provider_is_asked_again_as_mitmproxy_was_told_to_reach_it(ours:
 
 async def test_a_connection_that_never_answers_books_nothing(ours: Proxy) -> None:
     flow = await ours.request(ours.flow())
-    ours.addon.error(flow)
+    await ours.addon.error(flow)
     assert await ours.select("SELECT id FROM events") == []
     assert ours.addon._flights == {}
 
@@ -604,7 +639,7 @@ async def test_no_key_and_no_word_of_a_conversation_is_logged(
 async def test_a_request_whose_client_is_gone_is_not_kept(ours: Proxy) -> None:
     for _ in range(3):
         flow = await ours.request(ours.flow())
-        ours.addon.error(flow)
+        await ours.addon.error(flow)
     assert ours.addon._flights == {}
 
 

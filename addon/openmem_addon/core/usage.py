@@ -59,6 +59,41 @@ def _last(old: int | None, new: int | None) -> int | None:
     return old if new is None else new
 
 
+_ABSENT = msgspec.Raw(b"")
+
+
+class _Answer(msgspec.Struct):
+    error: msgspec.Raw = _ABSENT
+
+
+class _Event(msgspec.Struct):
+    """What any wire says of an answer that failed after its status was sent."""
+
+    type: str = ""
+    error: msgspec.Raw = _ABSENT
+    response: _Answer | None = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+def refusal(payload: bytes) -> bytes:
+    """Return what an event, or a whole answer, says of its own failure, as the body of a refused request says it.
+
+    Empty where it did not fail. An event of type `error` says it in its own fields, or under `error` as
+    a chunk of Chat Completions does; a failed response of the Responses wire has it inside.
+    """
+    event = _EVENT.decode(payload)
+    if event.type == "error" or _present(event.error):
+        return payload
+    inner = event.response.error if event.response is not None else _ABSENT
+    return b'{"error":' + bytes(inner) + b"}" if _present(inner) else b""
+
+
+def _present(value: msgspec.Raw) -> bool:
+    return bytes(value) not in (b"", b"null")
+
+
 Reader = Callable[[bytes], Usage | None]
 """A wire's `usage`: one event's data, or one whole answer."""
 
@@ -76,6 +111,8 @@ class Tap:
         self._data: list[bytes] = []
         self._lost = self._decoder is None
         self._usage = Usage()
+        self.refusal = b""
+        """What the first error in the answer says; empty where there is none."""
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes as they came from the provider. Never raises; unreadable bytes end the reading."""
@@ -127,10 +164,13 @@ class Tap:
             self._data.clear()
 
     def _take(self, payload: bytes) -> None:
-        if b"usage" not in payload and b"message_stop" not in payload:
-            return
+        counts = b"usage" in payload or b"message_stop" in payload
+        fails = b"error" in payload and not self.refusal
         try:
-            found = self._reader(source.readable(payload))
+            readable = source.readable(payload) if counts or fails else b""
+            if fails:
+                self.refusal = refusal(readable)
+            found = self._reader(readable) if counts else None
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return  # not one of the wire's events: an error page, or an event cut short
         if found is not None:

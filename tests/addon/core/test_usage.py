@@ -186,6 +186,45 @@ def test_a_result_asked_twice_counts_once() -> None:
     assert reader.result() == reader.result() == FULL
 
 
+FAILED: dict[str, tuple[bytes, bytes]] = {
+    "messages": (
+        b'{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}',
+        b'{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}',
+    ),
+    "chat": (b'{"error":{"code":"context_length_exceeded"}}', b'{"error":{"code":"context_length_exceeded"}}'),
+    "responses": (
+        b'{"type":"error","code":"context_length_exceeded","message":"m"}',
+        b'{"type":"error","code":"context_length_exceeded","message":"m"}',
+    ),
+    "a failed response": (
+        b'{"type":"response.failed","response":{"id":"r","error":{"code":"context_length_exceeded"},"usage":null}}',
+        b'{"error":{"code":"context_length_exceeded"}}',
+    ),
+    "a text about one": (b'{"type":"content_block_delta","delta":{"type":"text_delta","text":"\\"error\\":1"}}', b""),
+    "none yet": (b'{"type":"response.created","response":{"id":"r","error":null}}', b""),
+    "no event": (b'["error"]', b""),
+}
+"""Events that say that their answer failed, and what of them says how."""
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("name", FAILED)
+def test_an_answer_that_fails_behind_its_status_says_how(name: str, content_type: str) -> None:
+    event, said = FAILED[name]
+    reader = tap(content_type=content_type)
+    reader.feed(event if content_type == "application/json" else b"data: " + event + b"\n\n")
+    reader.result()
+    assert reader.refusal == said
+
+
+def test_the_first_error_of_an_answer_is_the_one_that_is_looked_at() -> None:
+    reader = tap()
+    for number in (1, 2):
+        reader.feed(b'data: {"type":"error","message":"%d"}\n\n' % number)
+    reader.result()
+    assert reader.refusal == b'{"type":"error","message":"1"}'
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(REPORTED)), st.data())
 def test_damaged_streams_never_raise(name: str, data: st.DataObject) -> None:
