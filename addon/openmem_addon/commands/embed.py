@@ -1,7 +1,7 @@
 """Own `embed`: vectors for what was stored before they were turned on, or while their model was away."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Literal
 
@@ -18,6 +18,7 @@ from openmem_store.writer import WriterBusy
 
 from openmem_addon import embedder
 from openmem_addon.commands import preferences
+from openmem_addon.commands.terminal import Progress
 from openmem_addon.filling import Run, Work
 
 HELP = """\
@@ -27,9 +28,6 @@ Makes the vectors that are missing, for every stored session or for one, with th
 CONTEXT_EMBEDDING_MODEL names. A session that a running proxy has open is left to that proxy, which
 does the same by itself. It may be stopped at any time; the next one goes on from there."""
 
-WIDTH = 30
-"""Characters of the bar."""
-
 Ended = Literal["done", "down", "busy", "unreadable"]
 
 _SAID: Mapping[Ended, str] = {
@@ -37,31 +35,6 @@ _SAID: Mapping[Ended, str] = {
     "busy": "a running proxy has it open, and makes its vectors by itself",
     "unreadable": "its database cannot be read",
 }
-
-
-class Bar:
-    """How far it is: a line that is drawn anew on a terminal, and nothing elsewhere."""
-
-    def __init__(self, total: int, *, draw: bool, write: Callable[[str], object]) -> None:
-        self._total = total
-        self._draw = draw
-        self._write = write
-        self.done = 0
-
-    def advance(self, rows: int) -> None:
-        self.done += rows
-        if self._draw:
-            full = min(WIDTH, WIDTH * self.done // max(1, self._total))
-            self._write(f"\r[{'#' * full}{'.' * (WIDTH - full)}] {self.done:,} of {self._total:,} messages")
-
-    def say(self, line: str) -> None:
-        """Write a line where the bar is; the bar goes on below it."""
-        self._write(f"\r\x1b[K{line}\n" if self._draw else f"{line}\n")
-        self.advance(0)
-
-    def end(self) -> None:
-        if self._draw:
-            self._write("\n")
 
 
 def main(name: str, words: Sequence[str]) -> int:
@@ -82,20 +55,18 @@ def main(name: str, words: Sequence[str]) -> int:
     if not any(waiting.values()):
         print("Nothing is missing.")
         return 0
-    bar = Bar(sum(each or 0 for each in waiting.values()), draw=sys.stderr.isatty(), write=_write)
-    queue = WriteQueue(layout, version=f"proxy:{code_hash()}", log=bar.say)
-    try:
-        ended = fill(settings, layout, queue, waiting, bar)
-    except UnavailableError as error:
-        bar.say(f"openmem-context: {error}")
-        return 1
-    except KeyboardInterrupt:
-        bar.end()
-        print("openmem-context: stopped; what was made is kept", file=sys.stderr)
-        return 130
-    finally:
-        queue.close()
-    bar.end()
+    with Progress("messages", sum(each or 0 for each in waiting.values())) as bar:
+        queue = WriteQueue(layout, version=f"proxy:{code_hash()}", log=bar.say)
+        try:
+            ended = fill(settings, layout, queue, waiting, bar)
+        except UnavailableError as error:
+            bar.say(f"openmem-context: {error}")
+            return 1
+        except KeyboardInterrupt:
+            bar.say("openmem-context: stopped; what was made is kept")
+            return 130
+        finally:
+            queue.close()
     for each, how in ended.items():
         if how in _SAID:
             print(f"openmem-context: session {each}: {_SAID[how]}", file=sys.stderr)
@@ -133,7 +104,7 @@ def pending(settings: Settings, layout: Layout, sids: Sequence[str]) -> dict[str
 
 
 def fill(
-    settings: Settings, layout: Layout, queue: WriteQueue, waiting: Mapping[str, int | None], bar: Bar
+    settings: Settings, layout: Layout, queue: WriteQueue, waiting: Mapping[str, int | None], bar: Progress
 ) -> dict[str, Ended]:
     """Embed session after session and return how each ended; a model that is down ends it all.
 
@@ -153,7 +124,7 @@ def fill(
     return ended
 
 
-def _one(each: str, work: Work, queue: WriteQueue, bar: Bar) -> Ended:
+def _one(each: str, work: Work, queue: WriteQueue, bar: Progress) -> Ended:
     taken: Future[None] = queue.call(each, lambda writer: None)
     try:
         taken.result()
@@ -172,8 +143,3 @@ def _one(each: str, work: Work, queue: WriteQueue, bar: Bar) -> Ended:
 
 def _is_progress(line: str) -> bool:
     return line.startswith("openmem-context: embedded ")
-
-
-def _write(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

@@ -5,7 +5,6 @@ from pathlib import Path
 import apsw
 import pytest
 from openmem_addon.commands import embed
-from openmem_addon.commands.embed import Bar
 from openmem_store.layout import Layout
 from openmem_store.writer import SessionWriter
 
@@ -141,28 +140,3 @@ def test_a_session_that_cannot_be_read_is_said_and_the_others_are_done(
     assert shown.err == "openmem-context: session bad: its database cannot be read\n"
     assert count(layout, "a") == 1
     assert layout.database("bad").read_bytes().startswith(b"no database"), "it is not set aside for that"
-
-
-def test_the_bar_is_one_line_drawn_anew() -> None:
-    written: list[str] = []
-    bar = Bar(1200, draw=True, write=written.append)
-    bar.advance(600)
-    bar.say("a line")
-    bar.advance(600)
-    bar.end()
-    assert written == [
-        f"\r[{'#' * 15}{'.' * 15}] 600 of 1,200 messages",
-        "\r\x1b[Ka line\n",
-        f"\r[{'#' * 15}{'.' * 15}] 600 of 1,200 messages",
-        f"\r[{'#' * 30}] 1,200 of 1,200 messages",
-        "\n",
-    ]
-
-
-def test_without_a_terminal_only_lines_are_written() -> None:
-    written: list[str] = []
-    bar = Bar(10, draw=False, write=written.append)
-    bar.advance(10)
-    bar.say("a line")
-    bar.end()
-    assert written == ["a line\n"]
