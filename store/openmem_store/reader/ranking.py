@@ -5,22 +5,20 @@ whose evidence is among the first eight rows, 0.71 against 0.48 for `contract` a
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest, nsmallest
+from operator import neg
 from typing import cast
 
 import apsw
 import msgspec
 
+from openmem_store.reader import nearness
+from openmem_store.reader.nearness import Spread
 from openmem_store.reader.scope import Rows
 from openmem_store.reader.vectors import Nearest
 from openmem_store.reader.vocabulary import Vocabulary, says_something
 from openmem_store.reader.words import Found, rows_with
-
-BESIDE = (0.6, 0.3)
-"""What a word counts for a row when it is in the next row of its thread, and in the one after: an answer
-rarely repeats the words of its question. Measured: 0.62 without. A word counts once, in the row or
-beside it, so a run of equal rows does not lift itself over a row that holds every word."""
 
 NEAR = 0.02
 """Scores closer than this are equal, and the newest row wins: the last value of a key is the one that
@@ -96,20 +94,16 @@ def best(
     slip away. With `near`, a row is also lifted by how far its similarity stands out.
     """
     groups, related = _groups(connection, found)
-    weights = [math.log((len(rows) + 1) / (len(group) + 0.5)) for group in groups]
-    total = sum(weights) or 1.0
     positions = rows.positions
+    weights = [math.log((len(rows) + 1) / (len(group) + 0.5)) for group in groups]
+    words = [Spread(positions.places(group), weight) for group, weight in zip(groups, weights, strict=True)]
     nearest = frozenset(near.similarity) if near else frozenset[int]()
     holding = positions.of(rows.allowed(frozenset[int]().union(*groups)) | nearest)
-    scores = dict.fromkeys(holding, 0.0)
-    for group, weight in zip(groups, weights, strict=True):
-        for share, reached in _spread(positions.of(group).keys()):
-            gain = share * weight / total
-            for position in reached & holding.keys():
-                scores[position] += gain
+    scores = nearness.scores(list(holding), words, positions.last)
     if near is not None:
         lift(scores, holding, near)
-    leading = nsmallest(limit, ((-round(score / NEAR), -holding[position]) for position, score in scores.items()))
+    steps = {score: -round(score / NEAR) for score in set(scores.values())}
+    leading = nsmallest(limit, zip(map(steps.__getitem__, scores.values()), map(neg, holding.values()), strict=True))
     return Order([Place((score * NEAR,), tie, -tie) for score, tie in leading], related)
 
 
@@ -169,16 +163,6 @@ def _groups(
     # Words that are one identifier in the store mean it: rows that hold it come before rows that hold the words.
     groups += [rows_with(connection, (term,)) for term in joined]
     return groups, related
-
-
-def _spread(positions: Set[int]) -> Iterator[tuple[float, Set[int]]]:
-    """Return the rows that hold a word and those beside them, each row once, with what the word counts there."""
-    yield 1.0, positions
-    reached = positions
-    for distance, share in enumerate(BESIDE, 1):
-        beside = {position - distance for position in positions} | {position + distance for position in positions}
-        yield share, beside - reached
-        reached = reached | beside
 
 
 Ranking = Callable[[apsw.Connection, Sequence[Found], dict[int, int], Rows, int, Nearest | None], Order]

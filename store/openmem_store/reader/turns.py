@@ -3,7 +3,7 @@
 All of it is read from the index over thread and order, never from the rows themselves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import cast
 
 import apsw
@@ -35,6 +35,7 @@ _THREAD = "SELECT thread FROM main.messages WHERE seq = ?"
 _GAPLESS = """
 SELECT (SELECT max(seq) FROM main.messages) - (SELECT min(seq) FROM main.messages) + 1
   = (SELECT count(*) FROM main.messages)"""
+_LAST = "SELECT max(seq) FROM main.messages"
 _ORDER = "SELECT thread, seq FROM main.messages ORDER BY thread, seq"
 
 _END = 1 << 62
@@ -86,11 +87,19 @@ class Positions:
 
     def __init__(self, connection: apsw.Connection) -> None:
         alone = only_thread(connection) is not None and connection.execute(_GAPLESS).get
+        # One thread without gaps is numbered already.
         self._places = None if alone else _numbered(connection)
+        last = connection.execute(_LAST).get if self._places is None else max(self._places.values(), default=0)
+        self.last = int(last)
+        """The greatest of them. None is below 0."""
+
+    def places(self, seqs: Collection[int]) -> Collection[int]:
+        """Return the positions of these rows, in any order."""
+        return seqs if self._places is None else [self._places[seq] for seq in seqs]
 
     def of(self, seqs: Iterable[int]) -> dict[int, int]:
         """Return `seq` by position."""
-        if self._places is None:  # one thread without gaps is numbered already
+        if self._places is None:
             return {seq: seq for seq in seqs}
         return {self._places[seq]: seq for seq in seqs}
 

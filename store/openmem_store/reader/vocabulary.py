@@ -61,10 +61,18 @@ class Vocabulary:
             common = stem[0] if token.startswith(stem[0]) else stem[0][:-1]
             if len(common) < SHORTEST:
                 continue
-            for term in self._terms(_RANGE, (common, common + "\U0010ffff")):
-                if term not in word.tokens and self._stem.tokens(term) == stem:
+            terms = list(self._terms(_RANGE, (common, common + "\U0010ffff")))
+            for term, its in zip(terms, self.stems(terms), strict=True):
+                if its == stem and term not in word.tokens:
                     found[term] = None
         return tuple(found)[:MOST_RELATED]
+
+    def stems(self, terms: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        """Return the stems of each term: of all at once where each has one, as nearly every term of an index has."""
+        stems = self._stem.tokens(" ".join(terms))
+        if len(stems) == len(terms):
+            return [(stem,) for stem in stems]
+        return [self._stem.tokens(term) for term in terms]
 
     def joined(self, words: Sequence[Word]) -> dict[str, tuple[int, int]]:
         """Return terms that neighbouring words make when written together, and which words (from, to) they are."""

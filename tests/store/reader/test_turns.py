@@ -68,7 +68,10 @@ def test_rows_of_two_threads_are_never_beside_each_other(layout: Layout) -> None
     store(layout, "s", said("other"), replied("thread"))
     database = store(layout, "s", said("one"), replied("two"), said("three"))
     with source.opened(database) as connection:
-        placed = {seq: place for place, seq in turns.Positions(connection).of(range(1, 6)).items()}
+        positions = turns.Positions(connection)
+    placed = {seq: place for place, seq in positions.of(range(1, 6)).items()}
+    assert positions.places([3, 1]) == [placed[3], placed[1]]
+    assert (min(placed.values()) >= 0, max(placed.values())) == (True, positions.last)
     for here, there in (({1, 2, 5}, {3, 4}),):
         assert min(abs(placed[a] - placed[b]) for a in here for b in there) > turns.REACH
     assert (placed[2] - placed[1], placed[5] - placed[2], placed[4] - placed[3]) == (1, 1, 1)
@@ -76,4 +79,5 @@ def test_rows_of_two_threads_are_never_beside_each_other(layout: Layout) -> None
 
 def test_the_rows_of_a_single_thread_are_numbered_as_they_are(layout: Layout) -> None:
     with source.opened(store(layout, "s", said("one"), replied("two"))) as connection:
-        assert turns.Positions(connection).of({2, 1}) == {1: 1, 2: 2}
+        positions = turns.Positions(connection)
+        assert (positions.of({2, 1}), positions.places({2}), positions.last) == ({1: 1, 2: 2}, {2}, 2)

@@ -17,6 +17,15 @@ def test_other_endings_are_relatives(layout: Layout) -> None:
         assert vocabulary.relatives(parse("the", tokenizer)[0]) == ()
 
 
+def test_terms_of_an_index_that_cuts_otherwise_are_stemmed_one_by_one(layout: Layout) -> None:
+    """Should a term not be one token, those after it still get their own stems."""
+    with source.opened(store(layout, "s", said("x"))) as connection:
+        stems = Vocabulary(connection).stems
+        assert stems(["walked", "walks"]) == [("walk",), ("walk",)]
+        assert stems(["two words", "walks"]) == [("two", "word"), ("walk",)]
+        assert stems([]) == []
+
+
 def test_words_written_together_are_joined(layout: Layout) -> None:
     with source.opened(store(layout, "s", said("call getApiKey now"))) as connection:
         asked = parse("how to get api key here", Tokenizer(connection))
