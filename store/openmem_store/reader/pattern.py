@@ -1,7 +1,7 @@
 """Own the search for a regular expression: its syntax check, its time limit, and the answer in full or in part."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -47,7 +47,8 @@ async def search(pattern: str, request: Request, files: dict[str, Path], *, why:
         if outcome.report is None and not outcome.timed_out:
             raise RefusedError("pattern ended its process: it needs too much memory; make it simpler")
         lines = Counter(report.lines)
-        shown = results.fitting(_shown(report, sources, request))
+        unshown: dict[str, str] = {}
+        shown = results.fitting(_shown(report, sources, request, unshown))
         return Answer(
             mode="lexical",
             scope=why,
@@ -58,9 +59,13 @@ async def search(pattern: str, request: Request, files: dict[str, Path], *, why:
             databases={sid: str(files[sid]) for sid in sources},
             results=shown,
             timed_out=outcome.timed_out,
-            hint=_INCOMPLETE if outcome.timed_out else results.left_out(shown, len(report.matches)),
-            skipped=skipped | {sid: f"cannot be read ({name})" for sid, name in report.unreadable.items()},
+            hint=_INCOMPLETE if outcome.timed_out else _left_out(shown, report, unshown),
+            skipped=unshown | skipped | {sid: results.unreadable(name) for sid, name in report.unreadable.items()},
         )
+
+
+def _left_out(shown: Sequence[Result], report: matcher.Report, unshown: dict[str, str]) -> str | None:
+    return None if unshown else results.left_out(shown, len(report.matches))
 
 
 _INCOMPLETE = (
@@ -80,16 +85,14 @@ def _sources(stack: ExitStack, files: dict[str, Path]) -> tuple[dict[str, Source
     return sources, skipped
 
 
-def _shown(report: matcher.Report, sources: dict[str, Source], request: Request) -> Iterable[Result]:
+def _shown(
+    report: matcher.Report, sources: dict[str, Source], request: Request, unshown: dict[str, str]
+) -> Iterable[Result]:
+    """Return what an answer shows of each row; `unshown` gets the sessions of rows that cannot be read, and why."""
     size = results.excerpt_size(len(report.matches))
     with ExitStack() as stack:
         opened: dict[str, tuple[apsw.Connection, scope.Rows]] = {}
         for number, match in enumerate(report.matches):
-            if match.sid not in opened:
-                connection = source.connect(sources[match.sid])
-                stack.callback(connection.close)
-                opened[match.sid] = connection, scope.Rows(connection, request.scope)
-            connection, rows = opened[match.sid]
             newer = sum(1 for other in report.matches[:number] if other.sid == match.sid)
             hit = Hit(
                 match.sid,
@@ -98,4 +101,16 @@ def _shown(report: matcher.Report, sources: dict[str, Source], request: Request)
                 matching_lines=match.lines or None,
                 newer_matches=newer or None,
             )
-            yield results.show(connection, hit, rows, lambda text, skipped: (), size=size, context=request.context)
+            try:
+                if match.sid not in opened:
+                    connection = source.connect(sources[match.sid])
+                    stack.callback(connection.close)
+                    opened[match.sid] = connection, scope.Rows(connection, request.scope)
+                connection, rows = opened[match.sid]
+                shown = results.show(
+                    connection, hit, rows, lambda text, skipped: (), size=size, context=request.context
+                )
+            except results.UNREADABLE as error:
+                unshown[match.sid] = results.unreadable(error)
+                continue
+            yield shown

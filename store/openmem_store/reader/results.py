@@ -99,6 +99,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why no vectors were used although there are some."""
     skipped: dict[str, str] = {}
     """Sessions that could not be read, and why."""
+    search_index: dict[str, str] = {}
+    """Sessions whose index is damaged, and what this answer of them is from."""
 
 
 def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, size: int, context: int) -> Result:
@@ -152,17 +154,25 @@ def left_out(shown: Sequence[Result], found: int) -> str | None:
     return f"the answer was full after {len(shown)} of {found} rows: lower limit or context, or name more words"
 
 
-def unreadable(error: Exception) -> str:
-    """Say why a session file was skipped, without its path."""
-    match error:
-        case schema.UnsupportedSchema():
-            return "written by another version of this program, which this one does not read"
-        case apsw.NotADBError() | apsw.CorruptError():
-            return "damaged"
-        case apsw.BusyError():
-            return "locked for over a second; try again"
-        case _:
-            return f"cannot be read ({type(error).__name__})"
+UNREADABLE = (apsw.Error, schema.UnsupportedSchema, UnicodeDecodeError)
+"""What the reading of one session may raise."""
+
+DAMAGED = "damaged"
+
+_REASONS = {
+    "UnsupportedSchema": "written by another version of this program, which this one does not read",
+    "NotADBError": DAMAGED,
+    "CorruptError": DAMAGED,
+    "SQLError": DAMAGED,  # a statement of ours does not fit the file
+    "UnicodeDecodeError": DAMAGED,
+    "BusyError": "locked for over a second; try again",
+}
+
+
+def unreadable(error: Exception | str) -> str:
+    """Say why a session file was skipped, without its path. `error` may be the name of an exception's type."""
+    name = error if isinstance(error, str) else type(error).__name__
+    return _REASONS.get(name, f"cannot be read ({name})")
 
 
 _SHOWN = "SELECT thread, in_context, text, blob_id, created_at FROM main.messages WHERE seq = ?"

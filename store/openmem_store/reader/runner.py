@@ -69,6 +69,10 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True):
     truncated: bool = False
     """Rows or cells were left out."""
     error: str | None = None
+    damaged: bool = False
+    """The error is damage of the file, perhaps of an index alone."""
+    search_index: str | None = None
+    """What this table is from, where the session's index is damaged."""
     count_by: dict[str, int] = {}
     """For a single count: the same over the rows of each origin, where that says more than the count."""
 
@@ -91,7 +95,8 @@ def run(job: Job) -> Iterator[Table]:
         connection, shadowed = connect(job.source), connect(job.source)
         echoes.prepare(connection)
     except apsw.Error as error:
-        yield Table(error=f"the session database cannot be read ({type(error).__name__})")
+        damaged = isinstance(error, (apsw.CorruptError, apsw.SQLError))
+        yield Table(error=f"the session database cannot be read ({type(error).__name__})", damaged=damaged)
         return
     sandbox.confine()
     lock(connection)
@@ -136,7 +141,7 @@ def execute(connection: apsw.Connection, job: Job) -> Table:
     try:
         return _rows(connection, job.sql)
     except apsw.Error as error:
-        return Table(error=_cause(error, job))
+        return Table(error=_cause(error, job), damaged=isinstance(error, apsw.CorruptError))
     except UnicodeDecodeError:
         return Table(error="a text value is not valid UTF-8: select hex(value) instead")
     except MemoryError:

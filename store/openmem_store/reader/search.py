@@ -13,7 +13,6 @@ from typing import Literal
 import apsw
 import msgspec
 
-from openmem_store import schema
 from openmem_store.reader import excerpts, ranking, results, scope, source, vectors, words
 from openmem_store.reader.hybrid import Asked, Hybrid, Search
 from openmem_store.reader.results import Answer, Hit, Result
@@ -72,7 +71,7 @@ def search(query: str, request: Request, files: dict[str, Path], *, why: str, hy
         found = trying.each(near, lambda sid, each: _ordered(matches[sid], each, request, mixed=mixed))
         hits = _first(found, request.limit)
         lines = sum((session.matches.lines for session in found.values()), Counter[str]())
-        shown = results.fitting(_shown(hits, found, request.context))
+        shown = results.fitting(_shown(hits, found, request.context, trying))
         return Answer(
             mode="hybrid" if mixed else "lexical",
             scope=why,
@@ -82,7 +81,7 @@ def search(query: str, request: Request, files: dict[str, Path], *, why: str, hy
             echoes_excluded=sum(session.matches.echoes for session in found.values()),
             databases={sid: str(files[sid]) for sid in found},
             results=shown,
-            hint=results.left_out(shown, len(hits)) if query.strip() else _EMPTY,
+            hint=results.left_out(shown, len(hits) - trying.lost) if query.strip() else _EMPTY,
             related=_related(found.values()),
             vectors=by_vectors.progress if by_vectors else None,
             embedding_error=by_vectors.error if by_vectors else None,
@@ -99,13 +98,15 @@ class _Trying:
     def __init__(self) -> None:
         self.skipped: dict[str, str] = {}
         """Sessions that could not be read, and why."""
+        self.lost = 0
+        """Rows that were found and could not be read."""
 
     def each[T, R](self, sessions: Mapping[str, T], step: Callable[[str, T], R]) -> dict[str, R]:
         done: dict[str, R] = {}
         for sid, session in sessions.items():
             try:
                 done[sid] = step(sid, session)
-            except (apsw.Error, schema.UnsupportedSchema) as error:
+            except results.UNREADABLE as error:
                 self.skipped[sid] = results.unreadable(error)
         return done
 
@@ -190,9 +191,16 @@ def _related(found: Iterable[_Session]) -> dict[str, tuple[str, ...]]:
     return {word: tuple(terms) for word, terms in merged.items()}
 
 
-def _shown(hits: list[Hit], found: dict[str, _Session], context: int) -> Iterable[Result]:
+def _shown(hits: list[Hit], found: dict[str, _Session], context: int, trying: _Trying) -> Iterable[Result]:
     size = results.excerpt_size(len(hits))
     for hit in hits:
         session = found[hit.sid]
         matches = session.matches
-        yield results.show(matches.connection, hit, matches.rows, session.find, size=size, context=context)
+        shown = trying.each(
+            {hit.sid: hit},
+            lambda _, hit, matches=matches, session=session: results.show(
+                matches.connection, hit, matches.rows, session.find, size=size, context=context
+            ),
+        )
+        trying.lost += not shown
+        yield from shown.values()

@@ -1,7 +1,8 @@
 """Serve the store over MCP on stdio: tell a host of the tools, turn every failure into one short message.
 
 stdout carries JSON-RPC only: the SDK points it at stderr while serving, and nothing here prints. The
-retention sweep at start is the only thing this process writes.
+retention sweep at start and the flag beside a session whose index is damaged are all that this process
+writes.
 """
 
 import os

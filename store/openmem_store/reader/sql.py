@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from openmem_store import schema
-from openmem_store.reader import child, runner
+from openmem_store.reader import child, runner, standin
 from openmem_store.reader.answers import RefusedError, weight
 from openmem_store.reader.runner import Table
 from openmem_store.reader.source import readable
@@ -51,11 +51,22 @@ def check(statement: str) -> None:
 
 
 async def run(database: Path, statement: str) -> Table:
-    """Run one SELECT against a session database.
+    """Run one SELECT against a session database, or against a copy of its messages where an index is damaged.
 
     Raises RefusedError for a statement that is not one SELECT, fails, or takes over `SECONDS`.
     """
     check(statement)
+    table = await _run(database, statement)
+    if table.damaged:
+        async with standin.copies({"": database}) as found:
+            for copy in found.values():
+                table = msgspec.structs.replace(await _run(copy, statement), search_index=standin.SAID)
+    if table.error is not None:
+        raise RefusedError(f"sql failed: {table.error}")
+    return fit(table)
+
+
+async def _run(database: Path, statement: str) -> Table:
     try:
         with readable(database) as source:
             job = msgspec.json.encode(runner.Job(source, statement))
@@ -69,10 +80,7 @@ async def run(database: Path, statement: str) -> Table:
         )
     if outcome.report is None:
         raise RefusedError("sql ended its process: it needs too much memory or time; select fewer or shorter values")
-    table = msgspec.json.decode(outcome.report, type=Table)
-    if table.error is not None:
-        raise RefusedError(f"sql failed: {table.error}")
-    return fit(table)
+    return msgspec.json.decode(outcome.report, type=Table)
 
 
 def fit(table: Table) -> Table:
@@ -82,4 +90,4 @@ def fit(table: Table) -> Table:
     while rows and weight(msgspec.json.encode(rows).decode()) > MOST_CHARACTERS:
         rows = rows[: len(rows) // 2]
         truncated = True
-    return Table(table.columns, rows, truncated, count_by=table.count_by)
+    return Table(table.columns, rows, truncated, count_by=table.count_by, search_index=table.search_index)

@@ -69,7 +69,7 @@ class Tools:
         include_echoes: Annotated[bool, Field(description=texts.INCLUDE_ECHOES), _given(False)] = False,
     ) -> str:
         from openmem_store.reader import pattern as patterns
-        from openmem_store.reader import search
+        from openmem_store.reader import search, standin
 
         if query.strip() and pattern:
             raise RefusedError("query and pattern: give one of them; pattern counts exactly, query ranks by relevance")
@@ -77,9 +77,10 @@ class Tools:
         files = {each: self._layout.database(each) for each in choice.sids}
         request = search.Request(Scope(_roles(role), in_context, include_echoes), limit, context, ranking, mode)
         if pattern:
-            return answers.encode(await patterns.search(pattern, request, files, why=choice.scope))
-        found = partial(search.search, query, request, files, why=choice.scope, hybrid=self._hybrid)
-        return answers.encode(await _thread(found))
+            ask = partial(patterns.search, pattern, request, why=choice.scope)
+        else:
+            ask = partial(_thread, partial(search.search, query, request, why=choice.scope, hybrid=self._hybrid))
+        return answers.encode(await standin.search(files, ask))
 
     async def smart_compact_sql(
         self,
