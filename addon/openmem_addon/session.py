@@ -231,6 +231,9 @@ class Sessions:
             self._storage.follow(session, result, following)
         if forced:
             self._storage.consume_force(session)
+        if result.trim is not None and result.trim.tokens_after >= result.trim.tokens_before:
+            grown = f"{result.trim.tokens_before} tokens before, {result.trim.tokens_after} after"
+            self._storage.tell(session, f"a trim that was asked for made its prompt no shorter: {grown}")
         if session.owner:
             self._leave_notices(session, conversation, result)
         if result.view.active and policy.require_tools and not conversation.offers_tools():

@@ -690,6 +690,19 @@ async def test_a_proxy_that_may_not_trim_leaves_the_flag(open_house: Open, setti
     assert flag.exists()
 
 
+async def test_a_trim_on_demand_that_makes_a_prompt_no_shorter_is_said(house: House) -> None:
+    await house.ask(SHORT)
+    force(house)
+    tiny = body(user("a"), assistant("b"), user("c"), assistant("d"), user("e"))
+    assert pointers(await house.ask(tiny)) == 1
+    await house.settle()
+    before, after = house.events("trim", "tokens_before, tokens_after")[0]
+    assert house.lines == [
+        "openmem-context: session s-1: a trim that was asked for made its prompt no shorter: "
+        f"{before} tokens before, {after} after"
+    ]
+
+
 async def test_a_trim_that_failed_leaves_the_flag(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     await house.ask(SHORT)
     await house.settle()

@@ -41,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True):
     cold_tokens: int = 0
     """Tokens from which a thread is trimmed whose cached prefix must have expired; 0 never."""
     recalled: tuple[str, ...] = ()
-    """What a new cut's note holds behind the pointer, each on a line of its own."""
+    """What a new cut's note holds behind the pointer, each on a line of its own; asked for once there is one."""
 
 
 class Rewrite(msgspec.Struct, frozen=True):
@@ -133,6 +133,8 @@ def decide(
     cold = may_look and 0 < known.warm_until < now
     due = policy.may_change and not known.paused and _due(before, standing, policy, force=forced, cold=cold)
     cut = _cut(conversation, shown, policy, measure) if due and may_look else None
+    if cut is not None and cut.tokens_after >= before and not (forced or policy.recalled):
+        cut = None  # the pointer would weigh more than what it stands for, and the cached prefix would be lost for it
     view = shown
     trimmed = None
     if cut is not None:

@@ -235,6 +235,23 @@ def test_an_agent_that_cannot_look_is_not_called_outgrown_because_it_was_idle() 
     assert (made.trim, made.untrimmed) == (None, 0)
 
 
+def test_a_trim_that_makes_a_prompt_no_shorter_is_left_alone_unless_it_was_asked_for() -> None:
+    """The note of a cut weighs some 300 tokens: a huge first turn leaves nothing to win behind it."""
+    request = body(user("x" * 9000), assistant("yes"), user("go"), assistant("ok"), user("more"))
+    policy = msgspec.structs.replace(WIDE, trim_tokens=1000)
+    made = decide(request, policy=policy)
+    assert (made.trim, made.view.cut, made.untrimmed) == (None, None, 0)
+    asked = decide(request, policy=msgspec.structs.replace(policy, force=True))
+    assert asked.trim is not None
+    assert asked.trim.tokens_after > asked.trim.tokens_before
+
+
+def test_what_is_recalled_for_a_cut_does_not_undo_it() -> None:
+    """The provider was asked because of that cut, and would be again with each request."""
+    policy = msgspec.structs.replace(WIDE, trim_tokens=1000, recalled=("m" * 9000,))
+    assert decide(QUESTIONS, policy=policy).view.note.endswith("m" * 9000)
+
+
 def test_a_trim_on_demand_asks_for_no_size() -> None:
     assert decide(QUESTIONS, policy=forced()).trim is not None
 
