@@ -13,7 +13,7 @@ LARGEST = 9_000
 """Tokens of the largest operation: one trim may come with the request that goes over the threshold."""
 
 VALUES = keyvalue.generate(500, seed=7, overwritten=0.3, questions=12)
-LOG = logs.generate(500, seed=7, questions=16)
+LOG = logs.generate(500, seed=7, questions=24)
 
 
 def play(stream: Stream, folder: Path, *skills: str) -> Outcome:
@@ -37,12 +37,12 @@ def test_every_value_that_left_the_prompt_is_found_again_the_newest_of_a_key_set
 
 def test_lines_that_left_the_prompt_are_counted_exactly_or_the_agent_is_warned(tmp_path: Path) -> None:
     """Careful counts are right. A loose one also counts the task and its own question, and its answer shows that."""
-    outcome = play(LOG, tmp_path, "anchored", "naive", "lm", "words")
+    outcome = play(LOG, tmp_path, "anchored", "naive", "lm", "words", "by", "distinct")
     assert outcome.score.by_kind["lookup"] == 1.0
-    for careful in ("anchored", "lm"):
+    for careful in ("anchored", "lm", "by"):
         assert outcome.counts[careful].right >= 1
         assert outcome.counts[careful] == Counts(right=outcome.counts[careful].right)
-    for loose in ("naive", "words"):
+    for loose in ("naive", "words", "distinct"):
         assert outcome.counts[loose].warned >= 1
         assert outcome.counts[loose].silent == 0
 

@@ -53,9 +53,10 @@ def _line_matches(given: Json) -> int | None:
     return given.get("line_matches")
 
 
-def _after_the_first_turn(given: Json) -> int | None:
-    """Take the part of the count that is the user's, without the turn that explains the task."""
-    return given.get("line_matches_by", {}).get("user", 0)
+def _data(given: Json) -> int | None:
+    """Take the part of the count that is the user's, without the turns that explain the task or ask."""
+    by: Json = given.get("line_matches_by") or given.get("count_by") or {}
+    return by.get("user", 0) if by else _one_cell(given)
 
 
 LOOSE = "%[{level}]%{service}%"
@@ -67,6 +68,7 @@ SKILLS: Mapping[str, Skill] = {
         SQL, _statement(f"SELECT count(*) AS n FROM lines WHERE role = 'user' AND text LIKE '{LOOSE}'"), _one_cell
     ),
     "view": Skill(SQL, _statement(f"SELECT count(*) AS n FROM source_lines WHERE text LIKE '{LOOSE}'"), _one_cell),
+    "by": Skill(SQL, _statement(f"SELECT count(*) AS n FROM lines WHERE text LIKE '{LOOSE}'"), _data),
     "words": Skill(SEARCH, lambda level, service: {"query": f"[{level}] {service}"}, _line_matches),
     "distinct": Skill(
         SQL, _statement(f"SELECT count(DISTINCT text) AS n FROM lines WHERE text LIKE '{SHAPE}'"), _one_cell
@@ -84,10 +86,10 @@ SKILLS: Mapping[str, Skill] = {
             "pattern": _LOG_LINE.format(level=rf"{level}", service=re.escape(service)),
             "role": "user",
         },
-        _after_the_first_turn,
+        _data,
     ),
 }
-"""From the least careful to the most."""
+"""From the least careful to the most; "by" counts like "naive" and reads the breakdown."""
 
 
 class Counted(msgspec.Struct, frozen=True):
