@@ -1,9 +1,10 @@
-"""Own what trimming saved: what a session cost, beside what its requests would have cost untrimmed.
+"""Own what trimming saved: what a session cost, beside what its requests would have cost untouched.
 
 The comparison is kept against us. Without a trim, what it removed would have stood in a prompt the provider has
-cached, so it counts at the price of a cache read, the lowest there is; what a trim made the provider write to its
-cache anew counts in full; what the provider's own cache saves, it saves either way. Compressed tool results are
-not counted, as nothing records them.
+cached, so it counts at the price of a cache read, the lowest there is, as does what a compressed tool result lacks;
+what a trim made the provider write to its cache anew counts in full; what the provider's own cache saves, it saves
+either way. A look-up of ours is on our bill: what it puts into the prompt, and the whole request that brings its
+answer and nothing else.
 """
 
 from collections.abc import Iterable
@@ -21,6 +22,16 @@ class Trim(msgspec.Struct, frozen=True):
     after: int
 
 
+class Shift(msgspec.Struct, frozen=True):
+    """A change of what the following prompts of a thread would hold without us."""
+
+    thread: str | None
+    tokens: int
+    """What a compressed tool result lacks; negative for what our own tools put in."""
+    asked: bool = False
+    """It is the answer of a look-up, and all that the next request brings."""
+
+
 class Call(msgspec.Struct, frozen=True):
     """One model call, as its event says."""
 
@@ -31,6 +42,9 @@ class Call(msgspec.Struct, frozen=True):
     counts: Counts
     cached: bool
     """The provider reports what it cached."""
+
+
+Event = Trim | Shift | Call
 
 
 class Savings(msgspec.Struct, frozen=True):
@@ -50,13 +64,15 @@ class Savings(msgspec.Struct, frozen=True):
 
 class _Thread(msgspec.Struct):
     removed: int = 0
-    """Tokens that trims have removed so far."""
+    """Tokens that its prompts lack by now."""
+    asked: bool = False
+    """The next call would not have been made."""
     last: int = 0
     """Tokens the prompt before would have had, untrimmed."""
 
 
-def saved(events: Iterable[Trim | Call]) -> Savings:
-    """Return what a session's trims saved; `events` in the order they were recorded."""
+def saved(events: Iterable[Event]) -> Savings:
+    """Return what was saved in a session; `events` in the order they were recorded."""
     threads: dict[str | None, _Thread] = {}
     waiting: list[Trim] = []
     total = Savings()
@@ -65,28 +81,36 @@ def saved(events: Iterable[Trim | Call]) -> Savings:
             waiting.append(event)
             continue
         thread = threads.setdefault(event.thread, _Thread())
+        if isinstance(event, Shift):
+            if event.tokens > 0 or thread.removed > 0:  # a look-up before anything left was for something else
+                thread.removed += event.tokens
+                thread.asked |= event.asked
+            continue
         if event.trimmed == 2 and waiting:
             trim = waiting.pop(0)
             thread.removed += max(0, trim.before - trim.after)
         whole = event.counts.prompt + thread.removed
         total += _of_call(event, thread, whole)
         thread.last = whole
+        thread.asked = False
     return total
 
 
 def _of_call(call: Call, thread: _Thread, whole: int) -> Savings:
     if not thread.removed:
         return Savings()
+    tokens = -call.counts.prompt if thread.asked else thread.removed
     known = pricing.price(call.model)
     if known is None:
-        return Savings(thread.removed, unpriced=(call.model or "unknown",))
-    untrimmed = pricing.cost(known, _untrimmed(call, thread, whole))
-    return Savings(thread.removed, untrimmed - pricing.cost(known, call.counts))
+        return Savings(tokens, unpriced=(call.model or "unknown",))
+    untouched = 0.0 if thread.asked else pricing.cost(known, _untouched(call, thread, whole))
+    return Savings(tokens, untouched - pricing.cost(known, call.counts))
 
 
-def _untrimmed(call: Call, thread: _Thread, whole: int) -> Counts:
+def _untouched(call: Call, thread: _Thread, whole: int) -> Counts:
     """Return what a call would have counted with everything that was removed still in its prompt."""
     actual = call.counts
+    whole = max(whole, actual.input)  # what a look-up put in is an estimate
     if not call.cached:
         return Counts(whole, 0, 0, actual.output)
     expired = call.trimmed != 2 and actual.read == 0

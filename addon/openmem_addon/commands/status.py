@@ -11,10 +11,11 @@ from openmem_store.reader import status as stored
 from openmem_store.reader.status import Summary
 from openmem_store.settings import Settings
 
-from openmem_addon.commands import mitm, preferences, pricing, probe, report
+from openmem_addon.commands import mitm, overview, preferences, pricing, probe, report, terminal
 from openmem_addon.commands.probe import Health
 from openmem_addon.commands.report import Report
 from openmem_addon.commands.savings import Savings
+from openmem_addon.commands.terminal import Line, Page
 
 HELP = """\
 usage: ./run.sh status [--port N] [--watch | --json]
@@ -23,6 +24,9 @@ usage: ./run.sh status [--port N] [--watch | --json]
   --json   all of it, and every session, for a program to read"""
 
 EVERY_S = 2.0
+
+COLUMN = 12
+"""Characters of what each of the five lines is called."""
 
 MOST = stored.MOST_SESSIONS
 """Sessions that get a line."""
@@ -50,15 +54,16 @@ def main(name: str, words: Sequence[str], *, wait: Callable[[float], None] = tim
     if given.json:
         print(document(settings, given.port))
         return 0
-    clear = "\x1b[H\x1b[2J" if given.watch and sys.stdout.isatty() else ""
-    try:
-        while True:
-            print(clear + "\n".join(page(settings, given.port)), flush=True)
-            if not given.watch:
-                return 0
-            wait(EVERY_S)
-    except KeyboardInterrupt:
+    if not given.watch:
+        terminal.put(page(settings, given.port))
         return 0
+    with terminal.screen() as screen:
+        try:
+            while True:
+                screen.show(page(settings, given.port))
+                wait(EVERY_S)
+        except KeyboardInterrupt:
+            return 0
 
 
 def parse(words: Sequence[str]) -> Words:
@@ -74,19 +79,21 @@ def parse(words: Sequence[str]) -> Words:
     return Words(int(port), "--watch" in flags, "--json" in flags)
 
 
-def page(settings: Settings, port: int) -> list[str]:
+def page(settings: Settings, port: int) -> Page:
     """Return the five lines, and the newest sessions where there are any."""
     layout = Layout(settings.root)
     health = probe.health(mitm.LOOPBACK, port)
     summary = stored.summary(layout, now=time.time())
-    place = preferences.readable(settings.root)
-    head = lines(health, summary, port=port, place=place, own=version.code_hash())
+    head = lines(health, summary, port=port, place=preferences.readable(settings.root), own=version.code_hash())
     reports = report.sessions(layout, most=MOST)
-    if not reports:
-        return head
     if layout.off(None).exists():
         head[0] += "; switched off for all sessions (./run.sh on)"
-    return [*head, "", *report.table(reports), "", report.footer(_total(reports))]
+    shown: list[Line] = [((line[:COLUMN], "bold"), line[COLUMN:]) for line in head]
+    if not reports:
+        return shown
+    more = summary.sessions - summary.unreadable - len(reports)
+    rest: list[Line] = [(f"and {more:,} more: ./run.sh status --json names all",)] if more > 0 else []
+    return [*shown, ("",), overview.table(reports), *rest, ("",), ((overview.footer(_total(reports)), "dim"),)]
 
 
 def document(settings: Settings, port: int) -> str:

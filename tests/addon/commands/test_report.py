@@ -50,6 +50,7 @@ def test_a_sessions_figures_are_those_of_its_file(layout: Layout) -> None:
         tokens_before=1000,
         tokens_after=400,
         calls=2,
+        compressed=0,
         cache_hit_rate=round(390 / 800, 3),
         saved=found.saved,
         fail_opens=1,
@@ -74,24 +75,3 @@ def test_a_file_that_cannot_be_read_is_passed_over(layout: Layout) -> None:
     stored(layout, "s-1")
     assert [each.session_id for each in report.sessions(layout)] == ["s-1"]
     assert report.sessions(layout, most=0) == []
-
-
-def test_the_table_is_aligned_and_its_cells_are_short(layout: Layout) -> None:
-    stored(layout, "s-1")
-    registration.write(layout, Registration("s-1", agent="codex", cwd="/a/long/way/down/to/the/project"))
-    heading, line = report.table(report.sessions(layout))
-    assert heading.index("messages") + len("messages") == line.index(" 3 ") + 2
-    assert "…" in line
-    assert "1k → 400" in line.replace("1000", "1k")
-    assert line.endswith("1 fail-opens, 1 heals  1 vectors")
-
-
-@pytest.mark.parametrize(("tokens", "said"), {0: "0", 999: "999", 84_213: "84k", 1_250_000: "1.2M"}.items())
-def test_counts_are_short(tokens: int, said: str) -> None:
-    assert report.short(tokens) == said
-
-
-def test_the_footer_names_date_and_gaps() -> None:
-    assert report.footer(Savings(1, 0, ("mine",))).endswith("; no price for mine")
-    assert report.amount(Savings(84_000, 1.234)) == "84k tok, $1.23"
-    assert report.amount(Savings()) == "-"

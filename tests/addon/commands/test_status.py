@@ -103,7 +103,20 @@ def test_below_the_five_lines_each_session_has_one(capsys: pytest.CaptureFixture
     assert lines[5] == ""
     assert lines[6].split()[:3] == ["session", "agent", "folder"]
     assert lines[7].split()[:4] == ["s-1", "-", "-", "1"]
-    assert lines[-1].startswith("saved: net of cache rewrites, without the provider's own caching; prices of 20")
+    assert lines[-1].startswith(
+        "saved: net of cache rewrites and look-ups, without the provider's own caching; prices of 20"
+    )
+
+
+def test_more_sessions_than_are_listed_are_counted(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(status.MOST + 2):
+        writer = SessionWriter(layout.database(f"more-{number}"), version="v")
+        writer.sync(chain([Draft("user", "text", None, "hello")]), dropped=(), cut=None, owned=0, blobs={}, at="t")
+        writer.close()
+    assert status.main("status", ["--port", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3] == "and 3 more: ./run.sh status --json names all"
+    assert len(lines) == 5 + 1 + 1 + status.MOST + 1 + 1 + 1
 
 
 def test_a_switch_that_is_off_is_said(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
