@@ -1,4 +1,9 @@
-"""Own how a pattern that is meant for one line is run over a whole text at once.
+r"""Own what a pattern means, and how one that is meant for one line is run over a whole text at once.
+
+The engine is `regress`: ECMAScript 2025 with the `m` flag and its old, lenient syntax. It differs from a
+browser's in three things, found by comparing 30,000 invented patterns: a character is a code point, as
+with the `u` flag; `\u{1F600}` is one too, without that flag; and `\b` and `\B` may be repeated. An older
+JavaScript also refuses `(?i:…)` and a group name that stands once in each alternative.
 
 Testing each line by itself costs more than the engine: a call per line, 300,000 of them. So the pattern
 is rewritten to one that means the same on every line but matches no line end, and then takes the rest of

@@ -10,7 +10,7 @@ import msgspec
 import regress
 
 from openmem_store import schema
-from openmem_store.reader import child, expression, matcher, results, scope, source
+from openmem_store.reader import child, expression, matcher, results, scope, source, syntax
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.results import Answer, Hit, Result
 from openmem_store.reader.search import Request
@@ -27,13 +27,24 @@ def check(pattern: str) -> None:
     """Refuse a pattern that is too long or that JavaScript would not compile. Raises RefusedError."""
     if len(pattern) > MOST_CHARACTERS:
         raise RefusedError(f"pattern must be at most {MOST_CHARACTERS} characters, this one has {len(pattern)}")
+    cause = _cause(pattern)
+    if cause is None:
+        return
+    place = syntax.position(pattern, lambda part: _cause(part) is None)
+    where = "" if place is None else f" at character {place + 1}, where {pattern[place:]!r} begins,"
+    raise RefusedError(
+        f"pattern is not a JavaScript regular expression: {cause}{where} in {pattern!r}. "
+        "Escape a literal with a backslash; write (?i:text) to ignore case and (?<name>…) for a named group"
+    )
+
+
+def _cause(pattern: str) -> str | None:
+    """Return what is wrong with a pattern; None where nothing is."""
     try:
         expression.compiled(pattern)
     except regress.RegressError as error:
-        raise RefusedError(
-            f"pattern is not a JavaScript regular expression: {error} in {pattern!r}. "
-            "Escape a literal with a backslash; write (?i:text) to ignore case and (?<name>…) for a named group"
-        ) from error
+        return str(error).rstrip(".")
+    return None
 
 
 async def search(pattern: str, request: Request, files: dict[str, Path], *, why: str) -> Answer:

@@ -28,8 +28,8 @@ QUERY = (
     'Case does not matter and no character is special. Example: "retry limit billing-api"'
 )
 PATTERN = (
-    "JavaScript regular expression, at most 200 characters, tested on each line by itself (^ and $ are the line's "
-    r"ends). Match the line's own shape to count exactly. Example: ^\S+ \[ERROR\] billing  or ^SET K00123 = "
+    "JavaScript regular expression (ES2025), at most 200 characters, tested on each line by itself (^ and $ are the "
+    r"line's ends). Match the line's own shape to count exactly. Example: ^\S+ \[ERROR\] billing  or ^SET K00123 = "
 )
 ROLE = (
     'Whose rows: "user", "assistant", "tool", a list of these, or "all". Default ["user", "tool"]. '

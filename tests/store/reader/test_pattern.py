@@ -110,10 +110,10 @@ async def test_endless_backtracking_ends_and_what_was_counted_stands(layout: Lay
 @pytest.mark.parametrize(
     ("expression", "cause"),
     [
-        ("(", "Unbalanced parenthesis in '('"),
-        ("(?P<n>a)", "Invalid group modifier"),
-        ("[z-a]", "Range values reversed"),
-        ("*a", "Invalid atom character"),
+        ("(", "expression: Unbalanced parenthesis at character 1, where '(' begins, in '('. "),
+        ("(?P<n>a)", "Invalid group modifier at character 1, where"),
+        ("é😀[z-a]", "greater than end char code at character 4, where 'z-a]' begins, in 'é😀[z-a]'. "),
+        ("*a", "Invalid atom character at character 1, where"),
         ("x" * 201, "at most 200 characters, this one has 201"),
     ],
 )
@@ -121,6 +121,23 @@ async def test_a_pattern_that_does_not_compile_is_refused_with_its_cause(express
     with pytest.raises(RefusedError, match="pattern") as refusal:
         await ask(expression)
     assert cause in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "matches"),
+    [
+        (r"^.$", "😀", True),  # two characters without the u flag
+        (r"^\u{1F600}$", "😀", True),  # 1F600 times the letter u without it
+        (r"^\b+a", "a", True),  # nothing to repeat
+        (r"(?i:A)", "a", True),  # since ES2025
+        (r"^(?:(?<n>a)|(?<n>b))$", "b", True),  # since ES2025
+    ],
+)
+async def test_the_differences_to_a_browsers_engine_are_these(
+    layout: Layout, expression: str, text: str, matches: bool
+) -> None:
+    answer = await ask(expression, store(layout, "s", said(text)))
+    assert answer.total_matches == int(matches)
 
 
 async def test_the_longest_pattern_is_allowed(layout: Layout) -> None:
