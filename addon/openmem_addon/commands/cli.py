@@ -4,6 +4,8 @@ Each command's module is imported only when it runs: `status` must not wait for 
 """
 
 import importlib
+import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +18,9 @@ class Command(msgspec.Struct, frozen=True):
     """Its `main(name, words)` returns the exit code."""
     help: str
 
+
+CLOSED = 141
+"""Exit code of a command whose output was closed while it wrote: a shell's for SIGPIPE."""
 
 COMMANDS = {
     "proxy": Command("start", "start the proxy; more words go to mitmdump (the default without a command)"),
@@ -56,7 +61,22 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"openmem-context: no command {name!r}; there are: {', '.join((*COMMANDS, 'test'))}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"openmem_addon.commands.{command.module}")
-    return int(module.main(name, rest))
+    try:
+        code = int(module.main(name, rest))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _nobody_reads():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
+        return CLOSED
+    return code
+
+
+def _nobody_reads() -> bool:
+    """Say whether standard output was closed at its other end, as `| head` does when it has seen enough."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in poll.poll(0))
 
 
 def usage() -> str:
@@ -68,7 +88,8 @@ def usage() -> str:
     return (
         "Keeps a coding agent's prompt small without losing a fact.\n\n"
         f"usage: ./run.sh [command] [arguments]\n\n{lines}\n\n"
-        "  --help, --version\n\nSettings are environment variables and a file; the README lists them."
+        "  --help, --version; after a command, --help says what it takes\n\n"
+        "Settings are environment variables and a file; the README lists them."
     )
 
 

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from openmem_addon.commands.play import Played
 
 
+HELP = """\
+usage: ./run.sh demo
+
+Plays one session through the real proxy, with a scripted agent and a strict fake provider, and checks what it claims
+against the provider's record and the database. No key, no network, half a minute. Exit code 1 when a claim does not
+hold."""
+
+
 class Trim(msgspec.Struct, frozen=True):
     """One row of the events table, and the request it happened in."""
 
@@ -67,6 +75,9 @@ class Facts(msgspec.Struct, frozen=True):
 
 def main(name: str, words: Sequence[str]) -> int:
     """Play the demo. Returns 1 when a claim does not hold, 2 for words it does not take."""
+    if list(words) in (["--help"], ["-h"]):
+        print(HELP)
+        return 0
     if words:
         print(f"openmem-context: {name} takes no arguments", file=sys.stderr)
         return 2

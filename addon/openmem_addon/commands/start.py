@@ -15,11 +15,25 @@ from openmem_addon.commands import certificate, checkout, mitm, preferences, pro
 from openmem_addon.commands.certificate import Authority
 from openmem_addon.commands.clients import CLIENTS, Client
 
+HELP = """\
+usage: ./run.sh [proxy] [arguments of mitmdump]
+       ./run.sh web [arguments of mitmweb]
+
+Starts the proxy in the foreground on 127.0.0.1:8080 and prints the line to paste per agent; web adds mitmproxy's web
+page. The arguments go to mitmproxy, for example:
+
+  --listen-port 8081                    another port
+  --mode reverse:http://127.0.0.1:9000  for an agent that is told a base URL
+  --options                             lists what --set NAME=VALUE can set"""
+
 _TOOLS = {"proxy": "mitmdump", "web": "mitmweb"}
 
 
 def main(name: str, words: Sequence[str]) -> int:
     """Become mitmproxy with the addon. Returns an exit code only where that is not to be done."""
+    if list(words) in (["--help"], ["-h"]):
+        print(HELP)
+        return 0
     given = mitm.Arguments(tuple(words))
     try:
         settings = preferences.load()

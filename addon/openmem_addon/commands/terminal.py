@@ -113,7 +113,7 @@ class _Alternate(AbstractContextManager["_Alternate"]):
         self._held.__exit__(None, None, None)
 
     def show(self, page: Page) -> None:
-        self._held.update(*_drawn(page, self._drawing.width))
+        self._held.update(*_drawn(page, self._drawing.width, wrapped=True))
 
 
 class Progress:
@@ -159,18 +159,29 @@ def _text(part: Part) -> str:
     return part if isinstance(part, str) else part[0]
 
 
-def _drawn(page: Page, width: int) -> "list[RenderableType]":
+def _drawn(page: Page, width: int, *, wrapped: bool = False) -> "list[RenderableType]":
+    """Return what rich draws. Lines are left to the terminal to break, which copies them whole, or `wrapped` here."""
     from rich.text import Text
 
     drawn: list[RenderableType] = []
     for each in page:
         if not isinstance(each, Table):
-            drawn.append(Text.assemble(*each, no_wrap=True, overflow="ignore"))  # the terminal wraps what is copied
+            drawn.append(_wrapped(each) if wrapped else Text.assemble(*each, no_wrap=True, overflow="ignore"))
         elif each.narrow and max(map(len, each.lines())) > width:
-            drawn += [Text.assemble(*line) for line in each.narrow]
+            drawn += map(_wrapped, each.narrow)
         else:
             drawn.append(_table(each))
     return drawn
+
+
+def _wrapped(line: Line) -> "RenderableType":
+    """Return a line that is broken at words where it is too long, its indentation kept."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    text = Text.assemble(*line)
+    indentation = len(text.plain) - len(text.plain.lstrip())
+    return Padding(text[indentation:], (0, 0, 0, indentation), expand=False)
 
 
 def _table(given: Table) -> "RenderableType":

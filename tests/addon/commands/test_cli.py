@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -35,6 +36,34 @@ def test_no_command_means_the_proxy(
     monkeypatch.setattr(start, "main", lambda name, rest: called.append((name, rest)) or 5)
     assert cli.main(words) == 5
     assert called == [expected]
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.usefixtures("empty_home")
+def test_every_command_says_what_it_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--help"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("usage: ./run.sh ")
+    assert name in said.out
+    assert said.err == ""
+
+
+def test_output_that_nobody_reads_ends_a_command_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        words = [sys.executable, "-m", "openmem_addon.commands.cli", "off", "--help"]
+        done = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (cli.CLOSED, "")
+
+
+def test_a_connection_that_breaks_is_not_taken_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(name: str, words: list[str]) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(start, "main", breaks)
+    with pytest.raises(BrokenPipeError):
+        cli.main(["proxy"])
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:

@@ -70,6 +70,15 @@ def test_a_table_that_does_not_fit_is_shown_in_lines(monkeypatch: pytest.MonkeyP
     assert ESCAPE.sub("", shown([TABLE])).split("\n")[:4] == ["a" * 30, "  1 message", "b", "  22 messages"]
 
 
+def test_a_line_of_a_narrow_table_is_broken_at_words_and_keeps_its_indentation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    table = Table(("session", "n"), (("a" * 30, "1"),), narrow=(("  12 messages, 3 in the prompt",),))
+    lines = [line.rstrip() for line in ESCAPE.sub("", shown([table])).splitlines()]
+    assert lines == ["  12 messages, 3 in", "  the prompt"]
+
+
 def test_what_looks_like_markup_is_text() -> None:
     assert "[bold]x[/bold] :smile:" in ESCAPE.sub("", shown([("[bold]x[/bold] :smile:",)]))
 
