@@ -29,6 +29,12 @@ _ABSENT = msgspec.Raw(b"")
 _SIGNED = ("thinking", "redacted_thinking")
 _SERVER_USES = ("server_tool_use", "mcp_tool_use")
 
+_TEXTUAL = ("search_result", "compaction")
+"""Blocks that hold a text, or parts, under `content`."""
+
+_FOUND_BLOCKS = ("search_result", "web_search_result")
+"""Blocks whose title and address the model reads."""
+
 _Marked = tuple[int, bytes]
 """Index of a message, and the source of a cache marker on it."""
 
@@ -41,6 +47,7 @@ class _Source(msgspec.Struct):
     data: str | None = None
     url: str | None = None
     file_id: str | None = None
+    content: msgspec.Raw = _ABSENT
 
 
 class _Block(msgspec.Struct):
@@ -53,6 +60,8 @@ class _Block(msgspec.Struct):
     name: str = ""
     tool_use_id: str = ""
     tool_name: str = ""
+    title: str | None = None
+    url: str | None = None
     input: msgspec.Raw = _ABSENT
     content: msgspec.Raw = _ABSENT
     source: msgspec.Raw = _ABSENT
@@ -252,7 +261,7 @@ class _Reader:
             self.names.add(block.id, self._index, block.name)
             return Draft("assistant", "tool_use", block.name, source.compact(bytes(block.input) or b"{}"))
         if block.type == "tool_result" or block.type.endswith("_tool_result"):
-            text = _result_text(block)
+            text = _content_text(block.content)
             return Draft("tool", "tool_result", self.names.latest(block.tool_use_id), text)
         return Draft(side, "text", "system" if role == "system" else None, _described(block, raw))
 
@@ -341,10 +350,10 @@ def _loads(block: _Block) -> list[str]:
     return [part.tool_name for part in parts if part.type == "tool_reference"]
 
 
-def _result_text(block: _Block) -> str:
-    value = _content(block.content)
+def _content_text(content: msgspec.Raw) -> str:
+    value = _content(content)
     if value is None:
-        return source.compact(bytes(block.content))
+        return source.compact(bytes(content))
     if isinstance(value, str):
         return value
     parts = [(_BLOCK.decode(raw), bytes(raw)) for raw in value]
@@ -358,12 +367,29 @@ def _compressible(block: _Block) -> bool:
 
 
 def _described(block: _Block, raw: bytes) -> str:
-    """Return a part that is no text: its type, size and hash; the text of a plain-text document as it is."""
+    """Return a part that is no text: its type, size and hash, under what it is called and where it is from.
+
+    The text that a part holds inside stands for the part.
+    """
     where = _SOURCE.decode(block.source) if bytes(block.source)[:1] == b"{" else _Source()  # or an address
     if where.type == "text" and where.data is not None:
         return where.data
+    inside = ""
+    if where.type == "content" or block.type in _TEXTUAL:
+        inside = _content_text(where.content if where.type == "content" else block.content)
     given = where.data or where.url or where.file_id
-    return described(block.type, where.media_type, given.encode() if given else without_mark(raw))
+    inside = inside or described(block.type, where.media_type, given.encode() if given else without_mark(raw))
+    return "\n".join([*_heading(block), inside])
+
+
+def _heading(block: _Block) -> list[str]:
+    """Return title and address of a block that something was found by."""
+    if block.type not in _FOUND_BLOCKS:
+        return []
+    address = block.url
+    if bytes(block.source)[:1] == b'"':
+        address = msgspec.json.decode(block.source, type=str)
+    return [words for words in (block.title, address) if words]
 
 
 def _media(block: _Block) -> int:

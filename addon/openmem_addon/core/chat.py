@@ -293,8 +293,15 @@ def _parts(content: str | list[msgspec.Raw] | None) -> list[tuple[_Part, str]]:
         return []
     if isinstance(content, str):
         return [(_Part("text", text=content), content)]
-    decoded = [(_PART.decode(raw), bytes(raw)) for raw in content]
-    return [(part, _text(part, raw)) for part, raw in decoded]
+    return [_part(bytes(raw)) for raw in content]
+
+
+def _part(raw: bytes) -> tuple[_Part, str]:
+    """Return a content part and its row text; what is no object, which some back ends let pass, is its source."""
+    if not raw.startswith(b"{"):
+        return _Part("value"), source.compact(raw)
+    part = _PART.decode(raw)
+    return part, _text(part, raw)
 
 
 def _text(part: _Part, raw: bytes) -> str:

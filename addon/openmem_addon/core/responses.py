@@ -48,6 +48,9 @@ class _Item(msgspec.Struct):
     summary: msgspec.Raw = _ABSENT
     encrypted_content: str | None = None
     result: str | None = None
+    approval_request_id: str | None = None
+    approve: msgspec.Raw = _ABSENT
+    reason: msgspec.Raw = _ABSENT
 
 
 class _Part(msgspec.Struct):
@@ -301,6 +304,10 @@ class _Reader:
             side: Role = "assistant" if item.role == "assistant" else "user"
             said = [text for _, text in _parts(item.content)]
             return [Draft(side, "text", None, text) for text in said if text or side == "user"], (), (), ()
+        if item.type == "mcp_approval_response":
+            name, _ = self.calls.latest(item.approval_request_id or "") or (None, False)
+            said = {key: raw for key, raw in (("approve", item.approve), ("reason", item.reason)) if _present(raw)}
+            return [Draft("tool", "tool_result", name, source.compact(msgspec.json.encode(said)))], (), (), ()
         if item.type in PINNED or item.type == "compaction_trigger":
             return [], (), (), ()
         side = "assistant" if item.role == "assistant" else "user"

@@ -11,7 +11,7 @@ from openmem_store import events
 from openmem_store.rows import Row, chain
 
 from . import compress, texts, tokens, trim
-from .model import Conversation, Item, Result, mark
+from .model import USER_KINDS, Conversation, Item, Result, mark
 from .rendering import Rendering, absent, applied, row_flags, weight
 from .view import Sample, Sent, Tail, Thread, View
 
@@ -266,7 +266,7 @@ def _without_foreign(conversation: Conversation, thread: Thread, view: View, row
     passed = False
     for index in range(sent.items, len(items)):
         if items[index].kind != "assistant":
-            passed = True
+            passed = passed or _is_asked(items[index])
         elif passed:
             last = index
     if last is None:
@@ -277,6 +277,14 @@ def _without_foreign(conversation: Conversation, thread: Thread, view: View, row
     if not any(item.signed for item in items[view.strip : strip]):
         return view
     return msgspec.structs.replace(view, strip=strip)
+
+
+def _is_asked(item: Item) -> bool:
+    """Return whether an item came from the client's side, so that what the model said behind it was another answer.
+
+    An answer may itself hold items of no speaker: a server's list of its tools, or a type we do not know.
+    """
+    return item.kind in USER_KINDS or item.kind == "system" or (item.kind == "pinned" and bool(item.drafts))
 
 
 def _fingerprint_at(conversation: Conversation, rows: Sequence[Row], count: int) -> str | None:

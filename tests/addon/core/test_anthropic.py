@@ -145,11 +145,40 @@ def test_an_image_is_described_by_type_size_and_hash() -> None:
     )
 
 
-def test_a_search_result_names_its_source_by_an_address_and_is_read() -> None:
-    block = {"type": "search_result", "source": "https://example.com", "title": "t", "content": [text("found")]}
+HELD: dict[str, tuple[Json, str]] = {
+    "what a search found": (
+        {"type": "search_result", "source": "https://example.com", "title": "t", "content": [text("a"), text("b")]},
+        "t\nhttps://example.com\na\nb",
+    ),
+    "a document of parts": (
+        {"type": "document", "title": None, "source": {"type": "content", "content": [text("a"), text("b")]}},
+        "a\nb",
+    ),
+    "a document of one text": ({"type": "document", "source": {"type": "content", "content": "a"}}, "a"),
+    "a summary of the provider's": ({"type": "compaction", "content": "so far"}, "so far"),
+}
+
+
+@pytest.mark.parametrize(("block", "words"), HELD.values(), ids=HELD)
+def test_the_text_that_a_block_holds_inside_is_its_row(block: Json, words: str) -> None:
+    """It is what the model read, and would be lost to every search as a hash."""
     conversation = parsed(user("go", block), assistant(use("toolu_1")), user(result("toolu_1", [block])))
-    assert [draft.text.split()[0] for draft in conversation.items[0].drafts] == ["go", "[search_result"]
+    assert [draft.text for draft in conversation.items[0].drafts] == ["go", words]
+    assert [draft.text for draft in conversation.items[2].drafts] == [words]
     assert conversation.items[2].results == ()
+
+
+def test_a_page_that_was_found_is_known_by_title_and_address() -> None:
+    page = {"type": "web_search_result", "url": "https://example.com", "title": "t", "encrypted_content": "x"}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [page]}
+    row = parsed(user("go"), assistant({"type": "server_tool_use", "id": "s", "name": "q", "input": {}}, found))
+    assert row.items[1].drafts[1].text.startswith("t\nhttps://example.com\n[web_search_result 92 bytes ")
+
+
+@pytest.mark.parametrize("content", [None, "", []])
+def test_a_summary_that_failed_is_described(content: object) -> None:
+    block = {"type": "compaction", "content": content}
+    assert parsed(user("go"), assistant(block, "yes")).items[1].drafts[0].text.startswith("[compaction ")
 
 
 def test_system_messages_before_the_first_answer_are_not_stored_and_later_ones_are() -> None:

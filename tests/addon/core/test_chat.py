@@ -112,6 +112,10 @@ def test_a_message_is_to_the_planner_what_its_role_and_content_say(message: str,
         ('{"role":"tool","tool_call_id":"c9","content":"found"}', [("tool", "tool_result", None, "found")]),
         ('{"role":"tool","tool_call_id":"c9"}', [("tool", "tool_result", None, "")]),
         ('{"role":"user","content":"half \\ud83d"}', [("user", "text", None, "half \ufffd")]),
+        (
+            '{"role":"user","content":[[{"type":"text", "text":"a"}],7]}',
+            [("user", "text", None, '[{"type":"text","text":"a"}]'), ("user", "text", None, "7")],
+        ),
     ],
 )
 def test_a_message_becomes_one_row_for_each_thing_it_says(message: str, rows: list[object]) -> None:
@@ -281,7 +285,7 @@ def test_either_limit_of_the_answer_is_read() -> None:
         b'{"messages":[1]}',
         b'{"messages":[{"role":"robot"}]}',
         b'{"messages":[{"role":"user","content":1}]}',
-        b'{"messages":[{"role":"user","content":[[]]}]}',
+        b'{"messages":[{"role":"user","content":[{"type":[]}]}]}',
         b'{"messages":[],"messages":[]}',
         b'{"messages":[],"max_tokens":' + b"9" * 5000 + b"}",
         b'{"messages":' + b"[" * 5000 + b"]" * 5000 + b"}",

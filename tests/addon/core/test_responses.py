@@ -127,6 +127,10 @@ def test_an_item_is_to_the_planner_what_its_type_says(source: str, kind: str) ->
         ),
         ('{"type":"custom_tool_call","call_id":"c","name":"exec"}', [("assistant", "tool_use", "exec", "")]),
         (
+            '{"type":"mcp_approval_response","approval_request_id":"a","approve":false,"reason":"not \\ud83c here"}',
+            [("tool", "tool_result", None, '{"approve":false,"reason":"not \ufffd here"}')],
+        ),
+        (
             '{"type":"mcp_call","id":"m","name":"q","arguments":"{}","output":null,"error":{"code": 1}}',
             [("assistant", "tool_use", "q", "{}"), ("tool", "tool_result", "q", '{"code":1}')],
         ),

@@ -17,6 +17,7 @@ from openmem_addon.core.view import Sample, Thread
 from openmem_store.rows import Draft, chain
 
 from fixtures.provider.wire import Json
+from tests import forwarding
 from tests.addon.core.proxied import SMALL, Proxied, Sent, check, play, refusal, strings
 from tests.conversations import (
     LATER,
@@ -327,6 +328,34 @@ def test_rows_are_chained_over_what_the_client_sent_whatever_is_shown() -> None:
     drafts = [Draft(m["role"], "text", None, m["content"][0]["text"]) for m in QUESTIONS["messages"]]
     assert made.rows == chain(drafts)
     assert made.root == made.rows[0].fingerprint == rewrite.root(anthropic.parse(encode(QUESTIONS)))
+
+
+def _packed(thought: str) -> Json:
+    """Return reasoning as a gateway packs signed thinking."""
+    block = {"type": "thinking", "thinking": thought, "signature": "s"}
+    return {"type": "reasoning", "summary": [], "encrypted_content": json.dumps([block])}
+
+
+@pytest.mark.parametrize(
+    ("between", "stays"),
+    [
+        ({"type": "mcp_list_tools", "server_label": "s", "tools": []}, True),
+        ({"type": "something_new"}, True),
+        ({"type": "message", "role": "developer", "content": "be brief"}, False),
+        ({"type": "message", "role": "user", "content": "and that"}, False),
+    ],
+    ids=["a list of a server's tools", "an item of a type we do not know", "a developer's message", "a user's message"],
+)
+def test_reasoning_leaves_only_where_another_request_was_asked_between(between: Json, stays: bool) -> None:
+    """An answer holds items of no speaker; what the client said in between is a request that did not pass us."""
+    proxied = forwarding.Proxied("responses")
+    asked = {"model": "m", "store": False, "tools": [{"type": "function", "name": "smart_compact_search"}]}
+    first = {"type": "message", "role": "user", "content": "go"}
+    call = {"type": "function_call", "call_id": "c", "name": "run", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "done"}
+    proxied.send(encode({**asked, "input": [first]}))
+    made = proxied.send(encode({**asked, "input": [first, _packed("a"), between, call, output]}))
+    assert (_packed("a") in made.outbound["input"]) == stays
 
 
 # --- compression -------------------------------------------------------------------------------------------
