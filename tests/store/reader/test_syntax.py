@@ -53,7 +53,8 @@ def test_the_place_is_where_the_trouble_begins(pattern: str, rest: str) -> None:
 
 
 PARTS = r"""a b \d \w \b . [a-c] [^a] [] [^] [a-] [\d-z] [z-a] ( ) (?: (?= (?! (?<= (?<! (?<n> \k<n> \k \1 \07 * + ?
-{2} {,3} {2,} {2,1} { } ] [ | ^ $ \x41 \x4 \u0041 \u{61} \u \c \cJ \p{L} \p \e \- / 😀 \ (?i: (?i) (?P<n> (?> ++ *?""".split()
+{2} {,3} {2,} {2,1} { } ] [ | ^ $ \x41 \x4 \u0041 \u{61} \u \c \cJ \p{L} \p \e \- / 😀 \ (?i: (?i) (?P<n> (?>
+++ *?""".split()
 
 
 def endings(start: str) -> list[str]:
