@@ -76,6 +76,13 @@ class _Read(msgspec.Struct, frozen=True):
     """Rows of the request it was read with."""
     held: bool = False
     """A person wants nothing new cut, compressed or instructed; what the view holds already is rendered."""
+    trim_asked: bool = False
+    """A person wants a trim of this session now."""
+
+    def may_be_forced(self) -> bool:
+        """Return whether a person asked for a trim, and this is a main request that can act on it."""
+        acts = self.identity.kind == "main" and self.identity.agent is None
+        return self.trim_asked and acts and self.conversation.offers_tools()
 
 
 class Sessions:
@@ -173,11 +180,11 @@ class Sessions:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._storage.prepare(session)
-                    switch = await self._storage.switch(session)
-                    if switch == "raw":
+                    wishes = await self._storage.wishes(session)
+                    if wishes.switch == "raw":
                         return Outcome(read.inbound.body, None)
-                    if switch == "off" or read.inbound.headers.get(BYPASS_HEADER) == "1":
-                        read = msgspec.structs.replace(read, held=True)
+                    held = wishes.switch == "off" or read.inbound.headers.get(BYPASS_HEADER) == "1"
+                    read = msgspec.structs.replace(read, held=held, trim_asked=wishes.trim)
                     if read.conversation.previous is not None:
                         return await self._continued(session, read, read.conversation.previous)
                     if read.identity.kind in _PASSIVE:
@@ -201,7 +208,7 @@ class Sessions:
         if not (self._settings.proxy_enabled or (thread and thread.changed())):
             return Outcome(inbound.body, None)
         policy = self._policy(session, read, may_change=may_change)
-        forced = policy.may_change and await self._forced(session, identity, conversation)
+        forced = policy.may_change and read.may_be_forced()
         policy = msgspec.structs.replace(policy, force=forced)
         sample = state.sample(key, conversation.model)
         now = self._storage.seconds()
@@ -354,11 +361,6 @@ class Sessions:
         block = texts.recall_block(found.text, self._settings.recall_max_chars)
         notes = (block, texts.ingesting(session.sid) if found.ingesting else "")
         return tuple(note for note in notes if note)
-
-    async def _forced(self, session: Session, identity: Identity, conversation: Conversation) -> bool:
-        """Return whether a person asked for a trim now, and this is a main request that can act on it."""
-        acts = identity.kind == "main" and identity.agent is None and conversation.offers_tools()
-        return acts and await self._storage.forced(session)
 
     async def _inherited(self, session: Session, conversation: Conversation, key: str) -> Thread | None:
         """Return the state of the thread that a new one is a fork of; None where it is none.

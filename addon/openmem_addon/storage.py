@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future
 from datetime import UTC, datetime
 from functools import partial
 
+import msgspec
 from openmem_store import blobs, registration
 from openmem_store.events import Event
 from openmem_store.layout import Layout
@@ -41,6 +42,15 @@ class Session:
         """Warnings given, each once."""
         self.flights = 0
         """Requests under way or unanswered."""
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """What a person asks of a running session."""
+
+    switch: Switch
+    """What is switched off, for this session or for all."""
+    trim: bool
+    """To trim with the next request that can."""
 
 
 class Storage:
@@ -99,9 +109,13 @@ class Storage:
             trimstate.set_aside(self._layout, sid)
             return TrimState()
 
-    async def forced(self, session: Session) -> bool:
-        """Return whether a person asked for a trim of this session now."""
-        return await self._on_disk(self._layout.force(session.sid).exists)
+    async def wishes(self, session: Session) -> Wishes:
+        """Return what a person asks of a session at the moment."""
+        return await self._on_disk(self._wishes, session.sid)
+
+    def _wishes(self, sid: str) -> Wishes:
+        """In one step: each step of this thread stands behind the writes of every session."""
+        return Wishes(switch.read(self._layout, sid), self._layout.force(sid).exists())
 
     def consume_force(self, session: Session) -> None:
         """Take the flag away: its trim was planned."""
@@ -111,10 +125,6 @@ class Storage:
         """Return the memory bank that a session is registered with."""
         known = await self._on_disk(registration.read, self._layout, session.sid)
         return known.bank or None if known is not None else None
-
-    async def switch(self, session: Session) -> Switch:
-        """Return what a person switched off, for this session or for all."""
-        return await self._on_disk(switch.read, self._layout, session.sid)
 
     def leave(self, session: Session, notice: Notice) -> None:
         """Leave something for the agent's prompt hook to say."""

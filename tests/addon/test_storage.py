@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from openmem_addon import trimstate
+from openmem_addon import switch, trimstate
 from openmem_addon.core.view import Thread, View
 from openmem_addon.session import Sessions
-from openmem_addon.storage import Session, Storage
+from openmem_addon.storage import Session, Storage, Wishes
 from openmem_addon.trimstate import TrimState
 from openmem_store.events import FailOpen
 from openmem_store.rows import Draft, chain
@@ -133,12 +133,16 @@ async def test_a_writer_lost_behind_a_request_is_noticed(
     assert (session.owner, session.loaded) == (False, False)
 
 
-async def test_a_flag_is_seen_and_taken_away_in_order(house: House, storage: Storage, session: Session) -> None:
-    assert not await storage.forced(session)
+async def test_what_a_person_asks_is_seen_and_taken_away_in_order(
+    house: House, storage: Storage, session: Session
+) -> None:
+    assert await storage.wishes(session) == Wishes("on", False)
     house.layout.force(SID).touch()
-    assert await storage.forced(session)
+    switch.turn(house.layout, None, "off")
+    assert await storage.wishes(session) == Wishes("off", True)
     storage.consume_force(session)
-    assert not await storage.forced(session)
+    switch.turn(house.layout, SID, "raw")
+    assert await storage.wishes(session) == Wishes("raw", False)
     storage.consume_force(session)
     await house.settle()
     assert house.lines == []
