@@ -84,9 +84,10 @@ class Recall:
         """Return what a bank knows of a text, within the time limit. Never raises: a failure is one line."""
         if self._clock() < self._rests_until:
             return Recalled()
+        roots = await self._trusted()
         try:
             async with asyncio.timeout(self._settings.recall_timeout_s):
-                return await self._asked(bank, query)
+                return await self._asked(bank, query, roots)
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
             if status >= 500:
@@ -98,16 +99,14 @@ class Recall:
             self._log(f"{failure(error)}; a trim goes without recalled memory")
             return Recalled()
 
-    async def _asked(self, bank: str, query: str) -> Recalled:
+    async def _asked(self, bank: str, query: str, roots: ssl.SSLContext) -> Recalled:
         key = self._settings.recall_api_key
         headers = {"authorization": f"Bearer {key}"} if key else {}
         base = f"{self._settings.recall_url}/v1/default/banks/{quote(bank, safe='')}"
         query = storable(query[:LONGEST_QUERY])
         asks = self._settings.recall and _WORD.search(query) is not None
-        if self._roots is None:  # reading them takes a tenth of a second, in which no other request would move
-            self._roots = await asyncio.to_thread(httpx.create_ssl_context, trust_env=False)
         # The provider is on this machine or in this network: a proxy of the environment may be ours.
-        async with httpx.AsyncClient(headers=headers, verify=self._roots, trust_env=False, timeout=None) as client:
+        async with httpx.AsyncClient(headers=headers, verify=roots, trust_env=False, timeout=None) as client:
             busy = [
                 client.get(f"{base}/operations", params={"status": state, "limit": MOST_OPERATIONS}) for state in BUSY
             ]
@@ -120,3 +119,15 @@ class Recall:
         memories = [msgspec.json.decode(answer.content, type=_Answer) for answer in answers[len(BUSY) :]]
         texts = [memory.text for answer in memories for memory in answer.results if memory.text]
         return Recalled(storable("\n".join(texts)), any(each.ingest for each in operations))
+
+    async def _trusted(self) -> ssl.SSLContext:
+        """Return the public roots, read once and aside: it takes a tenth of a second, in which no request would move.
+
+        Over plain HTTP there is nothing to verify, and no root is read.
+        """
+        if self._roots is None:
+            if self._settings.recall_url.startswith("https:"):
+                self._roots = await asyncio.to_thread(httpx.create_ssl_context, trust_env=False)
+            else:
+                self._roots = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return self._roots

@@ -4,6 +4,7 @@ Defaults give way to `config.toml`, that to the environment, read once at start.
 in `TABLES` belong to siblings of this program and are not looked at. `manual` writes the README's table from here.
 """
 
+import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -180,8 +181,19 @@ def load(environ: Mapping[str, str], *, config: Path | None = None) -> Loaded:
         for glob, value in _table(path, tables["context_proxy"], _MODELS, within="context_proxy.").items()
     }
     tables["context_proxy"].pop(_MODELS, None)
-    warnings += [f"{path}: [{table}] {unknown} is not a setting" for table in TABLES for unknown in tables[table]]
+    warnings += [
+        f"{path}: [{table}] {unknown} is not a setting{_meant(table, unknown)}"
+        for table in TABLES
+        for unknown in tables[table]
+    ]
     return Loaded(msgspec.convert(values, Settings), tuple(warnings))
+
+
+def _meant(table: str, unknown: str) -> str:
+    """Return what a person may have meant, for the end of a sentence."""
+    known = [key(field) for field, source in SOURCES.items() if source.table == table]
+    close = difflib.get_close_matches(unknown, known, 1)
+    return f" ({close[0]} is one)" if close else ""
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:

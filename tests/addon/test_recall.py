@@ -213,6 +213,14 @@ async def test_a_question_is_cut_and_made_text_that_can_be_sent(tmp_path: Path, 
     assert given["query"] == "a \ufffd shed " + "x" * 1_991
 
 
+async def test_a_provider_behind_tls_is_asked_with_the_public_roots(tmp_path: Path, provider: Provider) -> None:
+    """The stand-in speaks no TLS at all: what counts is that the roots are read, and the failure is one line."""
+    lines: list[str] = []
+    url = provider.url.replace("http:", "https:")
+    assert await Recall(Settings(root=tmp_path, recall_url=url), lines.append).ask("b", "what?") == Recalled()
+    assert len(lines) == 1
+
+
 async def test_an_address_that_cannot_be_one_is_one_line(tmp_path: Path) -> None:
     lines: list[str] = []
     recall = Recall(Settings(root=tmp_path, recall_url="http://127.0.0.1:port"), lines.append)

@@ -180,7 +180,7 @@ def test_an_unknown_key_in_our_tables_warns_and_other_tables_are_not_ours(file: 
     )
     loaded = load({}, config=path)
     assert loaded.warnings == (
-        f"{path}: [context_proxy] trim_token is not a setting",
+        f"{path}: [context_proxy] trim_token is not a setting (trim_tokens is one)",
         f"{path}: [context_proxy] embedding_api_key is not a setting",
         f"{path}: [compaction] model is not a setting",
     )

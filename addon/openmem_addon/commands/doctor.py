@@ -1,7 +1,9 @@
 """Own `doctor`: what may be wrong on this machine, each with the line that mends it."""
 
+import asyncio
 import contextlib
 import datetime
+import difflib
 import json
 import os
 import platform
@@ -12,58 +14,32 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
 import apsw
-import msgspec
 from openmem_store import settings as stored
 from openmem_store import version
 from openmem_store.layout import Layout
-from openmem_store.settings import Settings
 
-from openmem_addon.commands import certificate, checkout, install, integration, mitm, preferences, probe, wiring
+from openmem_addon.commands import agentcheck, certificate, checkout, install, mitm, preferences, probe, terminal
 from openmem_addon.commands.certificate import Authority
-from openmem_addon.commands.clients import CLIENTS
-from openmem_addon.commands.wiring import Wanted
+from openmem_addon.commands.finding import Finding, Scene
+from openmem_addon.recall import Recall
 
 HELP = """\
 usage: ./run.sh doctor [--port N]
 
-Looks at Python, SQLite, the store, the certificate, the port, the agents' configuration and the search server. Each
-problem comes with the line that mends it. Exit code 1 when there is one."""
+Looks at Python, SQLite, the settings, the store, the certificate, the port, the search server, and of each agent at its
+version, its configuration and whether it will trust the proxy. Each problem comes with the line that mends it. Exit
+code 1 when there is one."""
 
 LEAST_FREE = 1 << 30
 """Bytes: a long session's database takes tens of megabytes."""
 
+LIKENESS = 0.9
+"""From which on a name is a setting's misspelt: one letter too many, too few or wrong."""
+
 PATIENCE_S = 30.0
 """For the search server's first answer; it takes a second or two."""
-
-Mark = Literal["ok", "note", "problem"]
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One line of the report."""
-
-    mark: Mark
-    what: str
-    said: str
-    fix: str | None = None
-    """What to type or do; None where nothing is wrong."""
-
-    def __str__(self) -> str:
-        line = f"{self.mark:<8}{self.what:<12}{self.said}"
-        return f"{line}\n{'':<20}→ {self.fix}" if self.fix else line
-
-
-class Scene(msgspec.Struct, frozen=True):
-    """What is looked at."""
-
-    settings: Settings
-    environ: Mapping[str, str]
-    home: Path
-    port: int
-    authority: Authority
-    now: datetime.datetime
 
 
 def main(name: str, words: list[str]) -> int:
@@ -77,23 +53,25 @@ def main(name: str, words: list[str]) -> int:
         print(f"openmem-context: {HELP}", file=sys.stderr)
         return 2
     try:
-        settings = preferences.load()
+        loaded = stored.load(os.environ)
     except ValueError as error:
-        print(Finding("problem", "settings", str(error), "correct the value, or take it out"))
+        show(Finding("problem", "settings", str(error), "correct the value, or take it out"))
         return 1
     scene = Scene(
-        settings=settings,
+        settings=loaded.settings,
         environ=os.environ,
         home=Path(os.environ.get("HOME") or Path.home()),
         port=port,
         authority=Authority(checkout.CERTIFICATES),
         now=datetime.datetime.now(datetime.UTC),
+        ignored=loaded.warnings,
     )
     problems = 0
     for finding in examine(scene):
         problems += finding.mark == "problem"
-        print(finding, flush=True)
-    print(f"{problems} problem{'' if problems == 1 else 's'}")
+        show(finding)
+    style = "bold red" if problems else "green"
+    terminal.put([((f"{problems} problem{'' if problems == 1 else 's'}", style),)])
     return 1 if problems else 0
 
 
@@ -101,6 +79,14 @@ def examine(scene: Scene) -> Iterator[Finding]:
     """Yield the findings, the quick ones first. Never raises for what it looks at."""
     for check in CHECKS:
         yield from check(scene)
+
+
+def show(finding: Finding) -> None:
+    """Print a finding as soon as it is there."""
+    if terminal.console(sys.stdout) is None:
+        print(finding, flush=True)
+    else:
+        terminal.put(finding.lines())
 
 
 def python(scene: Scene) -> Iterator[Finding]:
@@ -115,6 +101,22 @@ def sqlite(scene: Scene) -> Iterator[Finding]:
         yield Finding("ok", "sqlite", f"{found}, with full-text search")
     else:
         yield Finding("problem", "sqlite", f"{found}, without full-text search", "remove .venv and run ./run.sh again")
+
+
+def settings(scene: Scene) -> Iterator[Finding]:
+    """Look for names that are almost those of settings: they change nothing, and nothing says so elsewhere."""
+    for line in scene.ignored:
+        yield Finding("problem", "settings", line, "correct it; the README's table has the names")
+    known = {source.variable for source in stored.SOURCES.values()}
+    for name in sorted(scene.environ.keys() - known):
+        meant = difflib.get_close_matches(name, known, 1, LIKENESS) if name.startswith("CONTEXT_") else []
+        if meant:
+            said = f"the variable {name} is no setting, and does nothing"
+            yield Finding("problem", "settings", said, f"{meant[0]} is one")
+    if not scene.ignored:
+        path = stored.config_path(scene.environ)
+        place = preferences.readable(path)
+        yield Finding("ok", "settings", place if path.exists() else f"the defaults: there is no {place}")
 
 
 def store(scene: Scene) -> Iterator[Finding]:
@@ -186,39 +188,18 @@ def port(scene: Scene) -> Iterator[Finding]:
             yield Finding("problem", "certificate", said, f"kill {health.pid}, and start again")
 
 
-def agents(scene: Scene) -> Iterator[Finding]:
-    """Look at each agent's program and at what its configuration says of us."""
-    provider = integration.is_provider(stored.config_path(scene.environ))
-    found = install.found(scene.home, scene.environ)
-    if not found:
-        yield Finding("note", "agents", "none found")
-    for agent in found:
-        title = CLIENTS[agent].title
-        if not shutil.which(CLIENTS[agent].command, path=scene.environ.get("PATH")):
-            yield Finding("note", agent, f"{title} is not on PATH", CLIENTS[agent].install)
-        missing = list(_unwired(scene, agent, hooks=not provider))
-        if missing:
-            said = f"our entries are missing or old in {', '.join(map(preferences.readable, missing))}"
-            yield Finding("problem", agent, said, f"./run.sh install --agent {agent}")
-        else:
-            hooks = "the provider's hooks" if provider else "hooks" if agent != "opencode" else "no hooks"
-            yield Finding("ok", agent, f"{title} has the search tools, and {hooks}")
-
-
-def _unwired(scene: Scene, agent: str, *, hooks: bool) -> Iterator[Path]:
-    programs = install.programs(scene.environ)
-    # Loading the tools at once is the person's choice, so either is right.
-    either = [
-        wiring.wires(agent, scene.home, scene.environ, programs, Wanted(hooks=hooks, at_once=at_once))
-        for at_once in (False, True)
-    ]
-    for first, second in zip(*either, strict=True):
-        try:
-            text = first.path.read_text() if first.path.exists() else first.empty
-            if text not in (first.put(text), second.put(text)):
-                yield first.path
-        except (OSError, ValueError):
-            yield first.path
+def memory(scene: Scene) -> Iterator[Finding]:
+    """Ask the memory provider as a trim does, where new sessions have a bank."""
+    if not scene.settings.bank:
+        return
+    lines: list[str] = []
+    asyncio.run(Recall(scene.settings, lines.append).ask(scene.settings.bank, ""))
+    place = f"{scene.settings.recall_url}, bank {scene.settings.bank}"
+    if lines:
+        said = f"{place}: {lines[0].removeprefix('openmem-context: ')}"
+        yield Finding("problem", "memory", said, "start it, or correct `bank` and `url` under [compaction]")
+    else:
+        yield Finding("ok", "memory", place)
 
 
 def programs(scene: Scene) -> Iterator[Finding]:
@@ -278,12 +259,15 @@ def _server(program: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
 CHECKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     python,
     sqlite,
+    settings,
     store,
     disk,
     trust,
     port,
-    agents,
+    agentcheck.shell,
+    agentcheck.agents,
     programs,
+    memory,
 )
 
 

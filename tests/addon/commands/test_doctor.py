@@ -6,12 +6,12 @@ import socket
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 from openmem_addon import hosts
-from openmem_addon.commands import certificate, doctor, install, probe, wiring
+from openmem_addon.commands import certificate, doctor, probe
 from openmem_addon.commands.certificate import Authority
-from openmem_addon.commands.doctor import Finding, Scene
-from openmem_addon.commands.wiring import Wanted
+from openmem_addon.commands.finding import Finding, Scene
 from openmem_store import version
 from openmem_store.layout import Layout
 from openmem_store.settings import Settings
@@ -110,18 +110,6 @@ def test_a_proxy_of_another_kind_is_a_problem(
     assert found.fix.startswith("kill ")
 
 
-def test_each_agent_is_looked_at(scene: Scene) -> None:
-    assert only(list(doctor.agents(scene))).said == "none found"
-    (scene.home / ".claude").mkdir()
-    missing = list(doctor.agents(scene))
-    assert [each.mark for each in missing] == ["note", "problem"]
-    assert missing[1].fix == "./run.sh install --agent claude"
-    programs = install.programs(scene.environ)
-    for wire in wiring.wires("claude", scene.home, scene.environ, programs, Wanted(hooks=True, at_once=True)):
-        wire.path.write_text(wire.put(wire.empty))
-    assert [each.mark for each in doctor.agents(scene)] == ["note", "ok"]
-
-
 def test_the_search_server_answers(scene: Scene) -> None:
     assert only(list(doctor.programs(scene))) == Finding("ok", "search", "the search server answers")
 
@@ -144,11 +132,35 @@ def test_a_server_that_says_nothing_is_not_waited_for(
     assert "ended with code -9" in only(list(doctor._server(program, os.environ))).said
 
 
-def test_a_finding_shows_its_line() -> None:
-    assert str(Finding("problem", "disk", "full", "make room")).splitlines() == [
-        "problem disk        full",
-        "                    → make room",
-    ]
+def test_what_the_settings_file_says_in_vain_is_a_problem(scene: Scene) -> None:
+    assert only(list(doctor.settings(scene))).mark == "ok"
+    ignored = msgspec.structs.replace(scene, ignored=("config.toml: [context_proxy] trim_token is not a setting",))
+    found = only(list(doctor.settings(ignored)))
+    assert (found.mark, found.said) == ("problem", "config.toml: [context_proxy] trim_token is not a setting")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CONTEXT_TRIM_TOKEN", "CONTEXT_TRIM_TOKENS"),
+        ("CONTEXT_STORE_TTL_DAY", "CONTEXT_STORE_TTL_DAYS"),
+        ("CONTEXT_TRIM_TOKENS", None),
+        ("CONTEXT_ROOT", None),
+        ("CONTENT_TRIM_TOKENS", None),
+    ],
+)
+def test_a_variable_that_is_almost_a_setting_is_a_problem(scene: Scene, name: str, meant: str | None) -> None:
+    environ = {**scene.environ, name: "5"}
+    first, *_ = doctor.settings(msgspec.structs.replace(scene, environ=environ))
+    assert (first.mark, first.fix) == (("problem", f"{meant} is one") if meant else ("ok", None))
+
+
+def test_a_memory_provider_is_asked_as_a_trim_asks_it(scene: Scene) -> None:
+    assert list(doctor.memory(scene)) == []
+    settings = msgspec.structs.replace(scene.settings, bank="b", recall_url="http://127.0.0.1:9")
+    found = only(list(doctor.memory(msgspec.structs.replace(scene, settings=settings))))
+    assert (found.mark, found.what) == ("problem", "memory")
+    assert found.said.startswith("http://127.0.0.1:9, bank b: fail-open ConnectError at recall.py:")
 
 
 @pytest.mark.usefixtures("empty_home")
