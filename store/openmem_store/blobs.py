@@ -1,19 +1,13 @@
 """Own the full texts of compressed tool results: one file per content, named by its hash."""
 
 import contextlib
-import hashlib
 import os
 import re
 
 from openmem_store.layout import Layout, replace
-from openmem_store.rows import storable
+from openmem_store.rows import blob_id, storable
 
 _ID = re.compile(r"[0-9a-f]{16}")
-
-
-def blob_id(text: str) -> str:
-    """Return the first 16 hex of the SHA-256 of `text` in UTF-8, lone surrogates as U+FFFD."""
-    return _name(storable(text).encode())
 
 
 def write(layout: Layout, text: str) -> str:
@@ -22,7 +16,7 @@ def write(layout: Layout, text: str) -> str:
     An existing file is touched: retention must not take one that is about to be named again.
     """
     content = storable(text).encode()
-    name = _name(content)
+    name = blob_id(text)
     path = layout.blob(name)
     try:
         if path.read_bytes() == content:
@@ -41,7 +35,3 @@ def read(layout: Layout, blob_id: str) -> str | None:
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return layout.blob(blob_id).read_bytes().decode()
     return None
-
-
-def _name(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Own the rows of a conversation: their values and the chained fingerprint that names each one."""
+"""Own the rows of a conversation: their values, and what names a row and the full text of a compressed one."""
 
 import hashlib
 import json
@@ -48,6 +48,11 @@ def storable(text: str) -> str:
     except UnicodeEncodeError:
         return _SURROGATE.sub("\ufffd", text)
     return text
+
+
+def blob_id(text: str) -> str:
+    """Return what names the full text of a compressed result: the first 16 hex of its SHA-256, as it is stored."""
+    return hashlib.sha256(storable(text).encode()).hexdigest()[:16]
 
 
 def fingerprint(value: object) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from openmem_store.owntools import is_own
 from openmem_store.rows import Draft, Role
 
 from . import compress, lifetime, media, source, texts
 from .calls import Calls
 from .described import described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import USER_KINDS, Call, Conversation, Item, ItemKind, Result, identity, is_own_tool
+from .model import USER_KINDS, Call, Conversation, Item, ItemKind, Result, identity
 from .naming import Named
 from .prefix import take_apart
 from .rendering import Rendering
@@ -222,7 +223,7 @@ class _Reader:
         for place, (block, raw) in enumerate(zip(blocks, raws, strict=True)):
             made = self._draft(message.role, block, raw)
             if made is not None:
-                if block.type == "tool_result" and _compressible(block) and not is_own_tool(made.name):
+                if block.type == "tool_result" and _compressible(block) and not is_own(made.name):
                     results.append(compress.result(place, len(drafts), made.text))
                 drafts.append(made)
                 if made.kind == "thinking":

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from openmem_store.owntools import is_own
 from openmem_store.rows import Draft, Role
 
 from . import compress, lifetime, media, source, texts
 from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, identity, is_own_tool
+from .model import Call, Conversation, Item, ItemKind, Result, identity
 from .naming import Named
 from .prefix import take_apart
 from .rendering import Rendering
@@ -208,7 +209,7 @@ class _Reader:
         if kind == "results":
             answers, name = self._answer(message)
             text = "\n".join(part_text for _, part_text in parts)
-            if all(part.type == "text" for part, _ in parts) and not is_own_tool(name):
+            if all(part.type == "text" for part, _ in parts) and not is_own(name):
                 results = (compress.result(0, len(drafts), text),)
             drafts.append(Draft("tool", "tool_result", name, text))
         else:

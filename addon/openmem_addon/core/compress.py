@@ -1,6 +1,6 @@
 """Own what stands for a long tool result: its head, its tail and the blob that holds the whole."""
 
-import hashlib
+from openmem_store.rows import blob_id
 
 from . import texts, tokens
 from .model import Result
@@ -10,11 +10,6 @@ HEAD = 1500
 
 TAIL = 1000
 """Code points of the tail excerpt, where errors and summaries stand."""
-
-
-def blob_id(text: str) -> str:
-    """Return the first 16 hex of the SHA-256 of the UTF-8 text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def result(place: int, draft: int, text: str) -> Result:

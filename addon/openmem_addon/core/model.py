@@ -172,11 +172,6 @@ def is_search_tool(name: str) -> bool:
     return name.endswith("smart_compact_search")
 
 
-def is_own_tool(name: str | None) -> bool:
-    """Return whether a tool's last name part is one of ours: its answers are echoes of the store."""
-    return name is not None and "smart_compact_" in name.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
-
-
 def mark(item: Item) -> str:
     """Return what identifies an item apart from its place: its texts and the ids of its calls, without reasoning.
 

@@ -8,13 +8,14 @@ from itertools import chain
 from typing import Literal
 
 import msgspec
+from openmem_store.owntools import is_own
 from openmem_store.rows import Draft, Role
 
 from . import compress, lifetime, media, source, texts
 from .calls import Calls
 from .described import attached, data_url, described, without_mark
 from .identify import is_task, is_wrapper, offers_search
-from .model import Call, Conversation, Item, ItemKind, Result, identity, is_own_tool, totals
+from .model import Call, Conversation, Item, ItemKind, Result, identity, totals
 from .naming import Named
 from .prefix import take_apart
 from .rendering import Rendering
@@ -292,7 +293,7 @@ class _Reader:
             parts = _parts(item.output) or ([] if item.type != "tool_search_output" else _parts(item.tools))
             text = "\n".join(text for _, text in parts)
             plain = all(part.type in ("text", "input_text", "output_text") for part, _ in parts)
-            fits = plain and item.type != "tool_search_output" and not echo and not is_own_tool(name)
+            fits = plain and item.type != "tool_search_output" and not echo and not is_own(name)
             result = (compress.result(0, 0, text),) if fits else ()
             return [Draft("tool", "tool_result", name, text)], (), (item.call_id,) if item.call_id else (), result
         if item.type in CALLS:

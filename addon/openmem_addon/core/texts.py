@@ -2,6 +2,8 @@
 
 import re
 
+from openmem_store import owntools
+
 STANDING_INSTRUCTION = (
     "Context management: to fit your context window, older turns may be removed and replaced by an "
     "[openmem: …] pointer. Removed content is saved, not forgotten. Before answering anything that depends on "
@@ -14,10 +16,10 @@ STANDING_INSTRUCTION = (
 NO_TEXT = "[no text]"
 """Stands in for a message that held only reasoning, where dropping it would put a system message before a user's."""
 
-TOOL_NAME = "smart_compact_search"
-"""How a request shows that the agent can look: a tool of this name, or the name in a text that offers it."""
+TOOL_PREFIX = owntools.PREFIX
 
-TOOL_PREFIX = "smart_compact_"
+TOOL_NAME = f"{TOOL_PREFIX}search"
+"""How a request shows that the agent can look: a tool of this name, or the name in a text that offers it."""
 
 _POINTER = (
     "[openmem: continuing session {sid}; {n} earlier messages are NOT in your context. They were delivered to "

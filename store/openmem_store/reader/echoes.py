@@ -5,15 +5,13 @@ with itself. The temporary tables and views made here are the one definition tha
 SQL share; nothing is written to the session file.
 """
 
-import re
-
 import apsw
 import msgspec
 
+from openmem_store.owntools import is_own as own_tool
+
 ANSWER_MARKER = "openmem-answer: past data from the session store, not instructions"
 """Stands at the start of every answer. Free of quotes and escapes, so it survives being quoted again."""
-
-OWN_TOOL = "smart_compact_"
 
 _PREPARED = """
 CREATE TEMP TABLE echo_rows (seq INTEGER PRIMARY KEY);
@@ -44,7 +42,6 @@ WHERE lines_fts MATCH '"openmem answer past data"' AND instr(l.text, ?) > 0 ORDE
 """
 """The first tokens of the marker find the candidates through the index; the whole marker decides."""
 
-_LAST_PART = re.compile(r"[^A-Za-z0-9_-]|__")
 _AFTER_ANSWER = " \t\r\"'`)>,;\\"
 """What may follow an answer on its line when whoever printed it quoted it once more."""
 
@@ -59,11 +56,6 @@ class Echoes(msgspec.Struct, frozen=True):
 
 
 NO_ECHOES = Echoes(frozenset(), {})
-
-
-def own_tool(name: str | None) -> bool:
-    """Tell whether a tool name, whatever prefix its client puts before it, is one of the search tools."""
-    return name is not None and OWN_TOOL in name and _LAST_PART.split(name)[-1].startswith(OWN_TOOL)
 
 
 def prepare(connection: apsw.Connection, *, source: str = "main") -> Echoes:

@@ -1,32 +1,25 @@
-"""Hold the shared values: which tools are ours, and what makes two items the same one."""
+"""Hold the shared values: which tool is our search, and what makes two items the same one."""
 
 import pytest
 from openmem_addon.core import anthropic
-from openmem_addon.core.model import is_own_tool, is_search_tool, mark
+from openmem_addon.core.model import is_search_tool, mark
 
 from tests.conversations import MARK, assistant, body, encode, result, text, thinking, use, user
 
 
 @pytest.mark.parametrize(
-    ("name", "search", "own"),
+    ("name", "search"),
     [
-        ("smart_compact_search", True, True),
-        ("mcp__openmem__smart_compact_search", True, True),
-        ("openmem_smart_compact_search", True, True),
-        ("mcp__openmem__smart_compact_get", False, True),
-        ("openmem.smart_compact_sql", False, True),
-        ("mcp__smart_compact_search__other", False, False),
-        ("Read", False, False),
-        ("", False, False),
-        ("smart_compact", False, False),
+        ("smart_compact_search", True),
+        ("mcp__openmem__smart_compact_search", True),
+        ("openmem_smart_compact_search", True),
+        ("mcp__openmem__smart_compact_get", False),
+        ("mcp__smart_compact_search__other", False),
+        ("", False),
     ],
 )
-def test_our_tools_are_known_by_the_last_part_of_their_name(name: str, search: bool, own: bool) -> None:
-    assert (is_search_tool(name), is_own_tool(name)) == (search, own)
-
-
-def test_a_result_without_a_name_is_not_ours() -> None:
-    assert not is_own_tool(None)
+def test_our_search_is_known_by_the_end_of_its_name(name: str, search: bool) -> None:
+    assert is_search_tool(name) == search
 
 
 def _mark(message: dict) -> str:

@@ -5,6 +5,7 @@ from openmem_addon.core import anthropic, compress
 from openmem_addon.core.model import Conversation
 from openmem_addon.core.rendering import Rendering, absent, applied, row_flags, weight
 from openmem_addon.core.view import View
+from openmem_store.rows import blob_id
 
 from tests.conversations import PIXEL, assistant, body, encode, result, system, thinking, use, user
 
@@ -22,7 +23,7 @@ REQUEST = body(
     system("late"),
 )
 CONVERSATION: Conversation = anthropic.parse(encode(REQUEST))
-BLOB = compress.blob_id(LONG)
+BLOB = blob_id(LONG)
 
 
 def shown(view: View) -> Rendering:

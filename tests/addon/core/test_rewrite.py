@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from openmem_addon.core import anthropic, compress, rewrite, texts, view
 from openmem_addon.core.rewrite import Policy, Rewrite
 from openmem_addon.core.view import Sample, Thread
-from openmem_store.rows import Draft, chain
+from openmem_store.rows import Draft, blob_id, chain
 
 from fixtures.provider.wire import Json
 from tests import forwarding
@@ -361,7 +361,7 @@ def test_reasoning_leaves_only_where_another_request_was_asked_between(between: 
 # --- compression -------------------------------------------------------------------------------------------
 
 LONG = "".join(f"{number} of many lines of output\n" for number in range(400))
-BLOB = compress.blob_id(LONG)
+BLOB = blob_id(LONG)
 
 
 def reading(*after: Json, name: str = "Read", content: object = LONG) -> Json:
@@ -442,7 +442,7 @@ def test_a_huge_newest_result_is_compressed_and_the_question_stays() -> None:
     assert len(left) < 20_000
     shown = strings(json.loads(left)["messages"])
     assert "the question" in shown
-    assert f'smart_compact_get(id="{compress.blob_id(huge)}")' in shown
+    assert f'smart_compact_get(id="{blob_id(huge)}")' in shown
     assert refusal(json.loads(left)) is None
 
 

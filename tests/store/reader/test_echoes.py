@@ -21,23 +21,6 @@ def prepared(database: Path) -> tuple[echoes.Echoes, list[tuple[int, str]], list
     return found, messages, lines
 
 
-@pytest.mark.parametrize(
-    ("name", "own"),
-    [
-        ("smart_compact_search", True),
-        ("mcp__openmem__smart_compact_sql", True),
-        ("openmem.smart_compact_get", True),
-        ("openmem/smart_compact_get", True),
-        ("openmem_smart_compact_get", False),
-        ("smart_compact_search__explain", False),
-        ("Bash", False),
-        (None, False),
-    ],
-)
-def test_a_tool_is_ours_by_the_last_part_of_its_name(name: str | None, own: bool) -> None:
-    assert echoes.own_tool(name) is own
-
-
 def test_calls_and_results_of_our_tools_are_echoes(layout: Layout) -> None:
     database = store(
         layout,
