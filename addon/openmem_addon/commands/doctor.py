@@ -23,7 +23,6 @@ from openmem_store.layout import Layout
 from openmem_addon.commands import agentcheck, certificate, checkout, install, mitm, preferences, probe, terminal
 from openmem_addon.commands.certificate import Authority
 from openmem_addon.commands.finding import Finding, Scene
-from openmem_addon.recall import Recall
 
 HELP = """\
 usage: ./run.sh doctor [--port N]
@@ -192,6 +191,8 @@ def memory(scene: Scene) -> Iterator[Finding]:
     """Ask the memory provider as a trim does, where new sessions have a bank."""
     if not scene.settings.bank:
         return
+    from openmem_addon.recall import Recall  # brings an HTTP client along: not before it is needed
+
     lines: list[str] = []
     asyncio.run(Recall(scene.settings, lines.append).ask(scene.settings.bank, ""))
     place = f"{scene.settings.recall_url}, bank {scene.settings.bank}"

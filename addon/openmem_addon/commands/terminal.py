@@ -26,6 +26,9 @@ Line = tuple[Part, ...]
 GAP = "  "
 """Between two columns."""
 
+_UNSEEN = dict.fromkeys((*range(32), *range(127, 160)), "�")
+"""What is shown comes from agents, models and file names: none of it may steer a terminal."""
+
 
 class Table(msgspec.Struct, frozen=True):
     """Rows under a heading."""
@@ -39,7 +42,7 @@ class Table(msgspec.Struct, frozen=True):
 
     def lines(self) -> list[str]:
         """Return it as plain text, aligned."""
-        whole = (self.heading, *self.rows)
+        whole = [tuple(map(_seen, row)) for row in (self.heading, *self.rows)]
         widths = [max(len(row[column]) for row in whole) for column in range(len(self.heading))]
         return [GAP.join(self._cells(row, widths)).rstrip() for row in whole]
 
@@ -155,8 +158,16 @@ class Progress:
             print(line, file=self._stream, flush=True)
 
 
+def _seen(text: str) -> str:
+    return text.translate(_UNSEEN)
+
+
 def _text(part: Part) -> str:
-    return part if isinstance(part, str) else part[0]
+    return _seen(part if isinstance(part, str) else part[0])
+
+
+def _parts(line: Line) -> list[Part]:
+    return [_text(part) if isinstance(part, str) else (_text(part), part[1]) for part in line]
 
 
 def _drawn(page: Page, width: int, *, wrapped: bool = False) -> "list[RenderableType]":
@@ -166,7 +177,7 @@ def _drawn(page: Page, width: int, *, wrapped: bool = False) -> "list[Renderable
     drawn: list[RenderableType] = []
     for each in page:
         if not isinstance(each, Table):
-            drawn.append(_wrapped(each) if wrapped else Text.assemble(*each, no_wrap=True, overflow="ignore"))
+            drawn.append(_wrapped(each) if wrapped else Text.assemble(*_parts(each), no_wrap=True, overflow="ignore"))
         elif each.narrow and max(map(len, each.lines())) > width:
             drawn += map(_wrapped, each.narrow)
         else:
@@ -179,7 +190,7 @@ def _wrapped(line: Line) -> "RenderableType":
     from rich.padding import Padding
     from rich.text import Text
 
-    text = Text.assemble(*line)
+    text = Text.assemble(*_parts(line))
     indentation = len(text.plain) - len(text.plain.lstrip())
     return Padding(text[indentation:], (0, 0, 0, indentation), expand=False)
 
@@ -192,5 +203,5 @@ def _table(given: Table) -> "RenderableType":
     for column, name in enumerate(given.heading):
         drawn.add_column(name, justify="right" if column in given.right else "left", no_wrap=True, overflow="ellipsis")
     for row in given.rows:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*(Text(_seen(cell)) for cell in row))
     return drawn

@@ -9,6 +9,8 @@ import msgspec
 from openmem_store import schema
 
 from openmem_addon.commands import subject as about
+from openmem_addon.commands import terminal
+from openmem_addon.commands.terminal import Line, Page
 from openmem_addon.core import texts
 
 HELP = """\
@@ -42,7 +44,7 @@ def main(name: str, words: Sequence[str]) -> int:
     subject = about.read(name, words, HELP, read)
     if isinstance(subject, int):
         return subject
-    print("\n".join(said(subject.session, subject.found)))
+    terminal.put(page(subject.session, subject.found))
     return 0
 
 
@@ -74,20 +76,22 @@ def read(connection: apsw.Connection) -> list[Cause]:
     return causes
 
 
-def said(session: str, causes: Sequence[Cause]) -> list[str]:
-    """Return the lines."""
+def page(session: str, causes: Sequence[Cause]) -> Page:
+    """Return what is shown."""
     if not causes:
-        return [f"{session} was never trimmed"]
-    lines: list[str] = []
+        return [(f"{session} was never trimmed",)]
+    lines: list[Line] = []
     for cause in causes:
-        lines.append(f"{cause.at}  {cause.before:,} → {cause.after:,} tokens, {_count(cause.dropped, 'message')} left")
-        lines += [f"  {count:>6,}  {heading}" for heading, count in cause.left]
-        shown = cause.asked[:MOST_ASKED]
-        lines.append(
-            f"  looked up afterwards: {_count(len(cause.asked), 'time')}" if shown else "  nothing was looked up"
-        )
-        lines += [f"    {call}" for call in shown]
-        lines += [f"    and {len(cause.asked) - MOST_ASKED} more"] if len(cause.asked) > MOST_ASKED else []
+        left = f"{_count(cause.dropped, 'message')} left"
+        lines.append(((cause.at, "bold"), f"  {cause.before:,} → {cause.after:,} tokens, {left}"))
+        lines += [(f"  {count:>6,}  {heading}",) for heading, count in cause.left]
+        if cause.asked:
+            lines.append((f"  looked up afterwards: {_count(len(cause.asked), 'time')}",))
+            lines += [("    ", (call, "cyan")) for call in cause.asked[:MOST_ASKED]]
+        else:
+            lines.append(("  nothing was looked up",))
+        if len(cause.asked) > MOST_ASKED:
+            lines.append((f"    and {len(cause.asked) - MOST_ASKED:,} more",))
     return lines
 
 

@@ -32,6 +32,19 @@ def test_the_session_that_the_words_name_is_read(layout: Layout) -> None:
     assert (found.layout.root, found.session, found.found) == (layout.root, "s-1", schema.VERSION)
 
 
+def test_the_first_characters_are_enough_where_no_other_session_begins_so(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("0f3c-1", "0f3c-2", "0f"):
+        layout.database(name).write_bytes(layout.database("s-1").read_bytes())
+    for given, meant in (("s", "s-1"), ("0f3c-2", "0f3c-2"), ("0f", "0f")):
+        found = subject.read("look", [given], HELP, version)
+        assert isinstance(found, Subject)
+        assert found.session == meant
+    assert subject.read("look", ["0f3c"], HELP, version) == 2
+    assert capsys.readouterr().err == "openmem-context: 2 sessions begin with '0f3c': 0f3c-1, 0f3c-2\n"
+
+
 @pytest.mark.usefixtures("layout")
 @pytest.mark.parametrize("words", [["--help"], ["-h"]])
 def test_help_is_printed_where_it_is_asked_for(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

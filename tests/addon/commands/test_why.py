@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from openmem_addon.commands import why
+from openmem_addon.commands import terminal, why
 from openmem_store.events import Trim
 from openmem_store.layout import Layout
 from openmem_store.rows import Draft, chain
@@ -61,13 +61,22 @@ def test_each_trim_names_what_left_and_what_was_looked_up(capsys: pytest.Capture
 
 def test_a_long_list_and_a_long_call_are_cut() -> None:
     cause = why.Cause("t", 1, 1, 1, (), tuple(f"c{number}" for number in range(23)))
-    lines = why.said("s", [cause])
+    lines = terminal.plain(why.page("s", [cause]))
     assert lines[-1] == "    and 3 more"
     assert why._call("x", "y" * 300) == f"x {'y' * 107}…"
 
 
+def test_a_trim_after_which_nothing_was_looked_up_says_so() -> None:
+    cause = why.Cause("t", 9000, 4000, 1, (("reasoning", 1),), ())
+    assert terminal.plain(why.page("s", [cause])) == [
+        "t  9,000 → 4,000 tokens, 1 message left",
+        "       1  reasoning",
+        "  nothing was looked up",
+    ]
+
+
 def test_a_session_without_a_trim_says_so() -> None:
-    assert why.said("s", []) == ["s was never trimmed"]
+    assert terminal.plain(why.page("s", [])) == ["s was never trimmed"]
 
 
 @pytest.mark.usefixtures("layout")
