@@ -11,7 +11,7 @@ import msgspec
 from openmem_store import settings as stored
 from openmem_store.layout import Layout
 
-from openmem_addon.commands import integration, overflow, preferences, wiring
+from openmem_addon.commands import integration, ledger, overflow, preferences, wiring
 from openmem_addon.commands.clients import CLIENTS
 from openmem_addon.commands.ledger import Ledger
 from openmem_addon.commands.wiring import Programs, Wanted, Wire
@@ -72,7 +72,7 @@ def main(name: str, words: Sequence[str]) -> int:
     except ValueError as error:
         print(f"openmem-context: {error}", file=sys.stderr)
         return 2
-    ledger = Ledger(settings.root.parent / "install")
+    book = Ledger(settings.root.parent / "install")
     config = stored.config_path(os.environ)
     home = Path(os.environ.get("HOME") or Path.home())
     if name == "uninstall":
@@ -85,14 +85,18 @@ def main(name: str, words: Sequence[str]) -> int:
     failed = False
     chosen = name == "install" and given.provider is not None
     if chosen or (name == "uninstall" and not given.agents):
-        failed |= not _settle(config, ledger, provider=provider and name == "install", dry=given.dry)
-    at_once = _agreed(given, agents) if name == "install" else False
+        failed |= not _settle(config, book, provider=provider and name == "install", dry=given.dry)
+    at_once = _agreed(given, agents) if name == "install" else None
     for agent in agents:
         wanted = Wanted(hooks=not provider, at_once=at_once)
         wires = wiring.wires(agent, home, os.environ, programs(os.environ), wanted)
         # Backwards on the way out: the first file knows the folder that was made for all of them.
         ordered = wires if name == "install" else tuple(reversed(wires))
-        changed = [change(wire, ledger, name, dry=given.dry) for wire in ordered]
+        # Of an agent all files change or none: hooks without the search tools, or the reverse, help nobody.
+        if name == "install" and [wire for wire in ordered if _refused(wire)]:
+            failed = True
+            continue
+        changed = [change(wire, book, name, dry=given.dry) for wire in ordered]
         failed |= None in changed
         if name == "install" and any(changed) and not given.dry:
             print(f"{CLIENTS[agent].title}: {AFTERWARDS[agent]}")
@@ -148,27 +152,26 @@ def programs(environ: Mapping[str, str]) -> Programs:
     return Programs(str(folder / wiring.MCP_PROGRAM), str(folder / wiring.HOOK_PROGRAM), told)
 
 
-def change(wire: Wire, ledger: Ledger, name: str, *, dry: bool) -> bool | None:
+def change(wire: Wire, book: Ledger, name: str, *, dry: bool) -> bool | None:
     """Change one file and say what changed; return whether anything did, None for a file that was left alone."""
     place = preferences.readable(wire.path)
     try:
-        before = wire.path.read_bytes().decode() if wire.path.exists() else None
+        before = _read(wire.path)
         text = before if before is not None and before.strip() else wire.empty
         if name == "uninstall":
             if before is None:
                 return False
-            original = ledger.original(wire.path)
+            original = book.original(wire.path)
             known = original.decode() if original is not None else wire.empty
-            after = wire.take(text, known) if dry else ledger.undo(wire.path, wire.take, empty=wire.empty)
+            after = wire.take(text, known) if dry else book.undo(wire.path, wire.take, empty=wire.empty)
             copy = None
         else:
             after = wire.put(text)
             if after == text:
                 return False
-            copy = None if dry else ledger.write(wire.path, after.encode())
+            copy = None if dry else book.write(wire.path, after.encode(), wire.take, empty=wire.empty)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        print(f"openmem-context: {place} was left alone: {reason}", file=sys.stderr)
+        _say_why(wire, error)
         return None
     if (after or "") == (before or ""):
         return False
@@ -176,6 +179,33 @@ def change(wire: Wire, ledger: Ledger, name: str, *, dry: bool) -> bool | None:
     if copy is not None:
         print(f"  (as it was: {preferences.readable(copy)})")
     return True
+
+
+def _refused(wire: Wire) -> bool:
+    """Return whether a file cannot be changed, and say why."""
+    try:
+        text = _read(wire.path) or ""
+        if wire.put(text if text.strip() else wire.empty) != text:
+            ledger.check(wire.path)
+    except (OSError, ValueError) as error:
+        _say_why(wire, error)
+        return True
+    return False
+
+
+def _read(path: Path) -> str | None:
+    """Return the text of a file, None for one that is not there. Raises OSError, and ValueError for other bytes."""
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+
+
+def _say_why(wire: Wire, error: OSError | ValueError) -> None:
+    reason = error.strerror if isinstance(error, OSError) else error
+    print(f"openmem-context: {preferences.readable(wire.path)} was left alone: {reason}", file=sys.stderr)
 
 
 def diff(before: str, after: str, place: str) -> list[str]:
@@ -188,19 +218,19 @@ def diff(before: str, after: str, place: str) -> list[str]:
     return [place, *(f"  {line}" for line in changed)]
 
 
-def _settle(config: Path, ledger: Ledger, *, provider: bool, dry: bool) -> bool:
+def _settle(config: Path, book: Ledger, *, provider: bool, dry: bool) -> bool:
     """Save which hook set is in charge; return whether that could be done."""
     wire = integration.wire(config, provider=provider)
     name = "install" if provider else "uninstall"
-    return change(wire, ledger, name, dry=dry) is not None
+    return change(wire, book, name, dry=dry) is not None
 
 
-def _agreed(given: Words, agents: Sequence[str]) -> bool:
-    """Return whether Claude Code may load the tools at once; without somebody to ask, it loads them on demand."""
+def _agreed(given: Words, agents: Sequence[str]) -> bool | None:
+    """Return whether Claude Code may load the tools at once; without somebody to ask, it goes on as it does."""
     if given.at_once is not None or "claude" not in agents:
-        return bool(given.at_once)
+        return given.at_once
     if given.dry or not sys.stdin.isatty():
-        return False
+        return None
     print("Load the search tools in Claude Code with the first request (some 1,000 tokens)? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -3,12 +3,16 @@
 A file that nobody else has written since gets its old bytes back; in any other only our entries are taken out.
 """
 
+import errno
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from openmem_store import layout
+
+Take = Callable[[str, str], str]
+"""Takes a text, and what the file said before we came; returns the text without our entries. Raises ValueError."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -44,22 +48,29 @@ class Ledger:
     def knows(self, path: Path) -> bool:
         return str(path) in self._book().files
 
-    def write(self, path: Path, content: bytes) -> Path | None:
-        """Write a file and keep what it said before; return the copy. Raises OSError."""
+    def write(self, path: Path, content: bytes, take: Take, *, empty: str) -> Path | None:
+        """Write a file and keep what it said before; return the copy. Raises OSError, ValueError.
+
+        Of a file that somebody wrote since our last change, what it says without our entries is kept, as by `undo`.
+        """
         book = self._book()
         target = path.resolve()  # a link stays one
         current = _read(target)
-        kept = book.files.get(str(path))
-        if kept is None or current is None or kept.after != _digest(current):
+        former = kept = book.files.get(str(path))
+        if kept is None or current is None:
             kept = Kept(self._copied(path, current), "", _missing(target.parent))
+        elif kept.after != _digest(current):
+            kept = Kept(self._copied(path, self._without(path, current, take, empty)), "", kept.made)
         for directory in reversed(kept.made):
             Path(directory).mkdir(exist_ok=True, mode=0o700)
         _replace(target, content)
         book.files[str(path)] = msgspec.structs.replace(kept, after=_digest(content))
         self._save(book)
+        if former and former.before and former.before != kept.before:
+            (self._folder / former.before).unlink(missing_ok=True)
         return self._folder / kept.before if kept.before else None
 
-    def undo(self, path: Path, take: Callable[[str, str], str], *, empty: str) -> str | None:
+    def undo(self, path: Path, take: Take, *, empty: str) -> str | None:
         """Take a file's change back; return what it says now, None where it is gone. Raises OSError, ValueError.
 
         `take` returns a text without our entries, given that text and what the file said before.
@@ -73,8 +84,7 @@ class Ledger:
         elif kept is not None and kept.after == _digest(current):
             result = (self._folder / kept.before).read_bytes() if kept.before else None
         else:
-            original = self.original(path)
-            result = take(current.decode(), original.decode() if original is not None else empty).encode()
+            result = self._without(path, current, take, empty)
         if result is None:
             target.unlink(missing_ok=True)
             for directory in kept.made if kept else ():
@@ -87,6 +97,10 @@ class Ledger:
             del book.files[str(path)]
             self._save(book)
         return result.decode() if result is not None else None
+
+    def _without(self, path: Path, current: bytes, take: Take, empty: str) -> bytes:
+        original = self.original(path)
+        return take(current.decode(), original.decode() if original is not None else empty).encode()
 
     def _copied(self, path: Path, content: bytes | None) -> str | None:
         if content is None:
@@ -118,8 +132,15 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
+def check(path: Path) -> None:
+    """Raise PermissionError for a file that its owner keeps from being written: a new file in its place could be."""
+    if path.exists() and not path.stat().st_mode & 0o200:
+        raise PermissionError(errno.EACCES, "it is read-only", str(path))
+
+
 def _replace(path: Path, content: bytes) -> None:
-    """Replace a file's content atomically and keep its mode."""
+    """Replace a file's content atomically and keep its mode. Raises OSError."""
+    check(path)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     layout.replace(path, content)
     path.chmod(mode)

@@ -7,43 +7,50 @@ written so that it did not (an inline table, a header inside a text), the change
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 Path = Sequence[str]
 """Keys of a table from the outermost inwards; each a bare key."""
 
-Value = str | bool | list[str] | dict[str, str]
+Value = str | bool | int | list[str] | dict[str, str]
 
 _HEADER = re.compile(r"\s*\[\[?\s*([^\]]*?)\s*\]\]?\s*(?:#.*)?")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def put(text: str, path: Path, values: Mapping[str, Value]) -> str:
-    """Return the text with a table of just these values, in place of the one there, else at its end.
+def put(text: str, path: Path, values: Mapping[str, Value], *, owned: Collection[str] = ()) -> str:
+    """Return the text with these values in a table, which is made at the end where it is missing.
 
-    Raises ValueError for a text that is no TOML and for a table that is written in another way than under a header.
+    Of a table that is there, the keys in `owned` that have no value leave too; every other key of it, and the tables
+    below those, stay. Raises ValueError for a text that is no TOML and for a table that is written in another way
+    than under a header.
     """
-    if _found(text, path) == values:
+    found = _found(text, path)
+    known: dict[str, object] = found if isinstance(found, dict) else {}
+    wanted = {**{key: each for key, each in known.items() if key not in owned}, **values}
+    if found == wanted:
         return text
-    lines = text.splitlines(keepends=True)
-    block = [f"[{'.'.join(path)}]\n", *(f"{key} = {_written(value)}\n" for key, value in values.items())]
-    spans = _spans(lines, path)
-    if spans:
-        made = _cut(lines, spans)
-        at = spans[0][0]
-        following = made[at : at + 1]
-        changed = [*made[:at], *block, *(["\n"] if following and following[0].strip() else []), *made[at:]]
+    end, lines = _end(text), _lines(text)
+    written = {key: f"{key} = {_written(value)}{end}" for key, value in values.items()}
+    header = next((number for number, line in enumerate(lines) if _names(line) == tuple(path)), None)
+    if header is None:
+        ended = [] if not lines or lines[-1].endswith("\n") else [end]
+        changed = [*lines, *ended, *([end] if lines else []), f"[{'.'.join(path)}]{end}", *written.values()]
     else:
-        end = [] if not lines or lines[-1].endswith("\n") else ["\n"]
-        changed = [*lines, *end, *(["\n"] if text.strip() else []), *block]
-    return _checked(text, "".join(changed), path, dict(values))
+        stale = [key for key in {**known, **values} if known.get(key) != wanted.get(key)]
+        ours = {number for key in stale for number in _entry(lines, header, path, key)}
+        lines[header] += "" if lines[header].endswith("\n") else end
+        changed = [line for number, line in enumerate(lines) if number not in ours]
+        at = header + 1 - sum(number < header for number in ours)
+        changed[at:at] = [written[key] for key in stale if key in written]
+    return _checked(text, "".join(changed), path, wanted)
 
 
 def without(text: str, path: Path) -> str:
     """Return the text without a table and those below it. Raises ValueError as `put`; it need not be there."""
     if _found(text, path) is None:
         return text
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     return _checked(text, "".join(_cut(lines, _spans(lines, path))), path, None)
 
 
@@ -56,8 +63,8 @@ def put_key(text: str, table: str, key: str, value: Value) -> str:
         raise ValueError(f"{table} is not a table")
     if known.get(key) == value:
         return text
-    lines = text.splitlines(keepends=True)
-    written = f"{key} = {_written(value)}\n"
+    lines = _lines(text)
+    written = f"{key} = {_written(value)}{_end(text)}"
     at = _key(lines, table, key)
     if at is not None:
         lines[at] = written
@@ -65,7 +72,7 @@ def put_key(text: str, table: str, key: str, value: Value) -> str:
         header = next((n for n, line in enumerate(lines) if _names(line) == (table,)), None)
         if header is None:
             raise ValueError(f"[{table}] is not written as a table of its own: set {key} in it by hand")
-        lines[header] = lines[header].rstrip("\n") + "\n"
+        lines[header] += "" if lines[header].endswith("\n") else _end(text)
         lines.insert(header + 1, written)
     return _checked(text, "".join(lines), (table, key), value)
 
@@ -77,11 +84,20 @@ def without_key(text: str, table: str, key: str) -> str:
         return text
     if len(known) == 1:
         return without(text, (table,))
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     at = _key(lines, table, key)
     if at is None:
         raise ValueError(f"{key} of [{table}] is not on a line of its own: take it out by hand")
     return _checked(text, "".join(lines[:at] + lines[at + 1 :]), (table, key), None)
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines with their ends. TOML knows one; `splitlines` knows others, which may stand in a text."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _found(text: str, path: Path) -> object:
@@ -145,6 +161,30 @@ def _cut(lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
         after = stop == len(left) or not left[stop].strip()
         del left[start - 1 if before and after else start : stop]
     return left
+
+
+def _entry(lines: Sequence[str], header: int, path: Path, key: str) -> Iterator[int]:
+    """Yield the lines of a key of the table under a header, and of the tables below it that the key names."""
+    for start, stop in _spans(lines, (*path, key)):
+        yield from range(start, stop)
+    for start in range(header + 1, len(lines)):
+        if _names(lines[start]) is not None:
+            return
+        if not re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", lines[start]):
+            continue
+        for stop in range(start + 1, len(lines) + 1):
+            if _is_whole("".join(lines[start:stop])):
+                yield from range(start, stop)
+                return
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a value that begins here ends here: it may stand on more than one line."""
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _names(line: str) -> tuple[str, ...] | None:

@@ -19,6 +19,19 @@ OTHER_SERVER = "openmem-context"
 MCP_PROGRAM = "openmem-context-mcp"
 HOOK_PROGRAM = "openmem-context-hook"
 
+AT_ONCE = "alwaysLoad"
+
+OWNED = frozenset({"type", "command", "args", "env", "environment", "cwd", "url", AT_ONCE})
+"""Keys of an agent's entry of our server that are ours to set or to take; a person's or the agent's others stay."""
+
+START_S = 60
+"""The server is up within a second; on a machine under load it was not within OpenCode's 5, and the tools were gone."""
+
+PATIENCE = ("timeout", "startup_timeout_sec")
+"""Keys of which a person's own value stays."""
+
+MARK = "\ufeff"
+
 EVENTS = ("SessionStart", "UserPromptSubmit")
 HOOK_TIMEOUT_S = 10
 """A hook takes some 50 ms; an agent must not wait for one that hangs."""
@@ -38,8 +51,8 @@ class Wanted(msgspec.Struct, frozen=True):
 
     hooks: bool
     """False: another hook set is in charge, ours is taken out."""
-    at_once: bool
-    """Claude Code loads our tools with the first request instead of when the model asks for them."""
+    at_once: bool | None
+    """Claude Code loads our tools with the first request instead of when the model asks for them. None: as it is."""
 
 
 class Wire(msgspec.Struct, frozen=True):
@@ -81,8 +94,8 @@ def _claude(home: Path, environ: Mapping[str, str], programs: Programs, wanted: 
     server: dict[str, object] = {"type": "stdio", "command": programs.mcp, "args": []}
     if programs.environ:
         server["env"] = programs.environ
-    if wanted.at_once:
-        server["alwaysLoad"] = True
+    if wanted.at_once is not None:
+        server[AT_ONCE] = wanted.at_once or None
     return (
         _json_server(Path(own or home) / ".claude.json", ("mcpServers",), server),
         _json_hooks(_claude_folder(home, environ) / "settings.json", _command(programs, "claude-code"), wanted.hooks),
@@ -91,7 +104,7 @@ def _claude(home: Path, environ: Mapping[str, str], programs: Programs, wanted: 
 
 def _codex(home: Path, environ: Mapping[str, str], programs: Programs, wanted: Wanted) -> tuple[Wire, ...]:
     # Without `required` its first turns may run before the server is up, and so without our tools.
-    server: dict[str, tomltext.Value] = {"command": programs.mcp, "required": True}
+    server: dict[str, tomltext.Value] = {"command": programs.mcp, "required": True, "startup_timeout_sec": START_S}
     if programs.environ:
         server["env"] = programs.environ
     place = _codex_folder(home, environ)
@@ -105,7 +118,12 @@ def _opencode(home: Path, environ: Mapping[str, str], programs: Programs, wanted
     place = _opencode_folder(home, environ)
     # All three are read, the last one wins.
     named = [place / name for name in ("opencode.jsonc", "opencode.json", "config.json")]
-    server: dict[str, object] = {"type": "local", "command": [programs.mcp], "enabled": True}
+    server: dict[str, object] = {
+        "type": "local",
+        "command": [programs.mcp],
+        "enabled": True,
+        "timeout": START_S * 1000,
+    }
     if programs.environ:
         server["environment"] = programs.environ
     return (_json_server(next((path for path in named if path.is_file()), named[1]), ("mcp",), server),)
@@ -151,9 +169,21 @@ def _our_names(servers: object) -> list[str]:
 
 
 def _json_server(path: Path, parent: tuple[str, ...], server: Mapping[str, object]) -> Wire:
+    """Return the change of a JSON file; a member of None leaves."""
+    new = {key: value for key, value in server.items() if value is not None}
+
     def put(text: str) -> str:
         known = jsontext.find(text, parent)
-        return jsontext.put(text, (*parent, _free_name(known.value if known else None)), dict(server))
+        place = (*parent, _free_name(known.value if known else None))
+        if jsontext.find(text, place) is None:
+            return jsontext.put(text, place, new)
+        for key, value in new.items():
+            if key not in PATIENCE or jsontext.find(text, (*place, key)) is None:
+                text = jsontext.put(text, (*place, key), value)
+        for key in OWNED - set(new):
+            if key in server or key != AT_ONCE:
+                text = jsontext.without(text, (*place, key))
+        return text
 
     def take(text: str, original: str) -> str:
         known = jsontext.find(text, parent)
@@ -161,19 +191,27 @@ def _json_server(path: Path, parent: tuple[str, ...], server: Mapping[str, objec
             text = jsontext.without(text, (*parent, name))
         return _tidied(text, original, [parent])
 
-    return Wire(path, "{}\n", put, take)
+    return _marked(Wire(path, "{}\n", put, take))
 
 
 def _toml_server(path: Path, parent: str, server: Mapping[str, tomltext.Value]) -> Wire:
     def put(text: str) -> str:
-        return tomltext.put(text, (parent, _free_name(tomllib.loads(text).get(parent))), server)
+        servers = tomllib.loads(text).get(parent)
+        name = _free_name(servers)
+        known = servers.get(name) if isinstance(servers, dict) else None
+        chosen = {key: known[key] for key in PATIENCE if isinstance(known, dict) and key in known}
+        return tomltext.put(text, (parent, name), {**server, **chosen}, owned=OWNED)
 
     def take(text: str, original: str) -> str:
+        left = text
         for name in _our_names(tomllib.loads(text).get(parent)):
-            text = tomltext.without(text, (parent, name))
-        return text
+            left = tomltext.without(left, (parent, name))
+        # We ended a last line that had no end.
+        if original and not original.endswith("\n") and left != text and text.startswith(left):
+            left = left.removesuffix("\n").removesuffix("\r")
+        return left
 
-    return Wire(path, "", put, take)
+    return _marked(Wire(path, "", put, take))
 
 
 def _json_hooks(path: Path, command: str, wanted: bool) -> Wire:
@@ -193,7 +231,23 @@ def _json_hooks(path: Path, command: str, wanted: bool) -> Wire:
             text = _without_ours(text, event)
         return _tidied(text, original, [("hooks", event) for event in EVENTS] + [("hooks",)])
 
-    return Wire(path, "{}\n", put, take)
+    return _marked(Wire(path, "{}\n", put, take))
+
+
+def _marked(wire: Wire) -> Wire:
+    """Return a wire for files that may begin with a byte order mark, as some editors write it: it stays first."""
+
+    def put(text: str) -> str:
+        return _mark(text) + wire.put(text.removeprefix(MARK))
+
+    def take(text: str, original: str) -> str:
+        return _mark(text) + wire.take(text.removeprefix(MARK), original.removeprefix(MARK))
+
+    return Wire(wire.path, wire.empty, put, take)
+
+
+def _mark(text: str) -> str:
+    return MARK if text.startswith(MARK) else ""
 
 
 def _hooks_of(text: str, event: str) -> list[object]:
@@ -231,9 +285,18 @@ def _without_inner(text: str, event: str, outer: int, inner: int) -> str:
 
 
 def _tidied(text: str, original: str, paths: Iterable[tuple[str, ...]]) -> str:
-    """Return the text without those of the objects and arrays that are empty now and were not there before us."""
-    for path in paths:
-        found = jsontext.find(text, path)
-        if found is not None and not found.children and jsontext.find(original, path) is None:
+    """Return the text without those of the objects and arrays that are empty now and were not there before us.
+
+    One that was there and empty gets its blanks again.
+    """
+    for path in (*paths, ()):
+        found, known = jsontext.find(text, path), jsontext.find(original, path)
+        if found is None or found.children:
+            continue
+        if known is None:
             text = jsontext.without(text, path)
+            continue
+        now, before = text[found.start : found.stop], original[known.start : known.stop]
+        if "".join(now.split()) == "".join(before.split()):
+            text = text[: found.start] + before + text[found.stop :]
     return text

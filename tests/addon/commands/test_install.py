@@ -90,7 +90,7 @@ def test_it_registers_tools_and_hooks_with_every_agent(home: Path) -> None:
     ]
     assert settings["hooks"]["UserPromptSubmit"] == [{"hooks": [entry]}]
     codex = tomllib.loads((home / ".codex/config.toml").read_text())
-    assert codex["mcp_servers"]["openmem"] == {"command": mcp, "required": True}
+    assert codex["mcp_servers"]["openmem"] == {"command": mcp, "required": True, "startup_timeout_sec": 60}
     hooks = json.loads((home / ".codex/hooks.json").read_text())["hooks"]
     assert [hooks[event][0]["hooks"][0]["command"] for event in wiring.EVENTS] == [f"{hook} codex"] * 2
     opencode = (home / ".config/opencode/opencode.jsonc").read_text()
@@ -191,12 +191,79 @@ def test_a_registration_by_hand_is_taken_over(home: Path) -> None:
     assert list(json.loads(path.read_text())["mcpServers"]) == ["openmem"]
 
 
-def test_a_file_that_cannot_be_read_is_left_alone_and_named(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    {
+        b"{broken": "line 1 is not JSON",
+        b'{"hooks": []}': "hooks is not an object",
+        b'{"a": "\xff"}': "it is not UTF-8",
+        b'{"a": 1, "a": 2}': "a key is there twice",
+        b'{"a":' * 9_000: "its objects and arrays are too deep in each other",
+    }.items(),
+)
+def test_a_file_that_cannot_be_read_is_named_and_nothing_of_its_agent_changes(
+    home: Path, content: bytes, reason: str
+) -> None:
     path = home / ".claude/settings.json"
-    path.write_text("{broken")
-    done = run(home, "install", "--agent", "claude", code=1)
-    assert done.stderr == "openmem-context: ~/.claude/settings.json was left alone: line 1 is not JSON\n"
-    assert path.read_text() == "{broken"
+    path.write_bytes(content)
+    done = run(home, "install", "--agent", "claude", "--agent", "codex", code=1)
+    assert done.stderr == f"openmem-context: ~/.claude/settings.json was left alone: {reason}\n"
+    assert path.read_bytes() == content
+    assert (home / ".claude.json").read_text() == CLAUDE_JSON
+    assert "openmem" in (home / ".codex/config.toml").read_text()
+
+
+def test_a_file_that_is_read_only_stays_so(home: Path) -> None:
+    before = contents(home)
+    path = home / ".codex/config.toml"
+    path.chmod(0o444)
+    done = run(home, "install", "--agent", "codex", code=1)
+    assert done.stderr == "openmem-context: ~/.codex/config.toml was left alone: it is read-only\n"
+    path.chmod(0o640)
+    assert contents(home) == before
+    run(home, "install", "--agent", "codex")
+    path.chmod(0o444)
+    assert run(home, "install", "--agent", "codex").stdout == "Codex: nothing to change\n"
+    done = run(home, "uninstall", "--agent", "codex", code=1)
+    assert done.stderr == "openmem-context: ~/.codex/config.toml was left alone: it is read-only\n"
+    path.chmod(0o640)
+    run(home, "uninstall", "--agent", "codex")
+    assert contents(home) == before
+
+
+def test_an_update_keeps_what_a_person_or_the_agent_added_to_our_entries(home: Path) -> None:
+    run(home, "install", "--at-once", OPENMEM_STATE_DIR=str(home / "elsewhere"))
+    toml, opencode = home / ".codex/config.toml", home / ".config/opencode/opencode.jsonc"
+    approved = '\n[mcp_servers.openmem.tools.smart_compact_search]\napproval_mode = "approve"\n'
+    toml.write_text(toml.read_text().replace("= 60", "= 90 # slow disk") + approved)
+    opencode.write_text(opencode.read_text().replace("60000", "90000 /* slow disk */"))
+    run(home, "install")
+    assert toml.read_text() == CODEX_TOML + (
+        f'\n[mcp_servers.openmem]\ncommand = "{FOLDER}/openmem-context-mcp"\nrequired = true\n'
+        f"startup_timeout_sec = 90 # slow disk\n{approved}"
+    )
+    assert "90000 /* slow disk */" in opencode.read_text()
+    assert json.loads((home / ".claude.json").read_text())["mcpServers"]["openmem"] == {
+        "type": "stdio",
+        "command": str(FOLDER / "openmem-context-mcp"),
+        "args": [],
+        "alwaysLoad": True,
+    }
+    run(home, "install", "--on-demand", "--agent", "claude")
+    assert "alwaysLoad" not in (home / ".claude.json").read_text()
+
+
+def test_an_update_after_the_agent_wrote_still_leads_back_to_what_is_not_ours(home: Path) -> None:
+    run(home, "install", "--agent", "claude")
+    path = home / ".claude.json"
+    written = json.loads(path.read_text())
+    written["projects"]["/p"] = {"trusted": True}
+    path.write_text(json.dumps(written, indent=2))
+    run(home, "install", "--agent", "claude", "--at-once")
+    run(home, "uninstall", "--agent", "claude")
+    del written["mcpServers"]
+    assert path.read_text() == json.dumps(written, indent=2)
+    assert not (home / ".local/share/openmem/install").exists()
 
 
 def test_a_linked_file_stays_a_link(home: Path) -> None:

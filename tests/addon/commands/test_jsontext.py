@@ -30,8 +30,23 @@ TABLE = {
     ),
     "comments and a trailing comma": (
         '{\n  // mine\n  "a": 1, /* one */\n}\n',
-        '{\n  // mine\n  "a": 1,\n  "servers": {\n    "ours": {\n      "command": "/x",\n      "args": [\n        "a"\n'
-        '      ]\n    }\n  }, /* one */\n}\n',
+        '{\n  // mine\n  "a": 1, /* one */\n  "servers": {\n    "ours": {\n      "command": "/x",\n      "args": [\n'
+        '        "a"\n      ]\n    }\n  },\n}\n',
+    ),
+    "windows lines": (
+        '{\r\n  "a": 1\r\n}\r\n',
+        '{\r\n  "a": 1,\r\n  "servers": {\r\n    "ours": {\r\n      "command": "/x",\r\n      "args": [\r\n'
+        '        "a"\r\n      ]\r\n    }\r\n  }\r\n}\r\n',
+    ),
+    "a comment of two lines behind the last member": (
+        '{\n  "a": 1 /* one,\n  two */\n}\n',
+        '{\n  "a": 1,\n  "servers": {\n    "ours": {\n      "command": "/x",\n      "args": [\n        "a"\n'
+        '      ]\n    }\n  } /* one,\n  two */\n}\n',
+    ),
+    "a comment before the first member": (
+        '{\n  /* one */ "a": 1\n}\n',
+        '{\n  /* one */ "a": 1,\n  "servers": {\n    "ours": {\n      "command": "/x",\n      "args": [\n        "a"\n'
+        '      ]\n    }\n  }\n}\n',
     ),
     "a comment behind the last member": (
         '{\n  "a": 1 // one\n}\n',
@@ -62,6 +77,9 @@ def test_a_member_that_is_there_is_replaced_in_its_place() -> None:
         ('{\n  "a": 1, // one\n  "b": 2 // two\n}', '{\n  "a": 1 // one // two\n}'),
         ('{\n  "a": 1,\n  "b": 2,\n}', '{\n  "a": 1,\n}'),
         ('{"a": 1}', '{"a": 1}'),
+        ('{"a": 1 /* x, y */, "b": 2}', '{"a": 1 /* x, y */}'),
+        ('{"a": 1, // one\n"b": 2}', '{"a": 1 // one\n}'),
+        ('{ // one\n"b": 2, "a": 1}', '{ // one\n "a": 1}'),
     ],
 )
 def test_a_member_leaves_with_its_comma(text: str, left: str) -> None:

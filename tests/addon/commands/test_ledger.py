@@ -20,7 +20,7 @@ def test_a_file_gets_its_bytes_and_keeps_its_mode(tmp_path: Path, ledger: Ledger
     path = tmp_path / "a"
     path.write_bytes(b"before\r\n\xff")
     path.chmod(0o644)
-    copy = ledger.write(path, b"after")
+    copy = ledger.write(path, b"after", take, empty="")
     assert copy is not None
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"after", 0o644)
@@ -33,7 +33,7 @@ def test_a_file_gets_its_bytes_and_keeps_its_mode(tmp_path: Path, ledger: Ledger
 
 def test_a_file_that_was_not_there_goes_with_the_folders_made_for_it(tmp_path: Path, ledger: Ledger) -> None:
     path = tmp_path / "b" / "c" / "d"
-    assert ledger.write(path, b"1") is None
+    assert ledger.write(path, b"1", take, empty="") is None
     assert ledger.undo(path, take, empty="") is None
     assert not (tmp_path / "b").exists()
     assert not (tmp_path / "state" / "install").exists()
@@ -41,7 +41,7 @@ def test_a_file_that_was_not_there_goes_with_the_folders_made_for_it(tmp_path: P
 
 def test_a_folder_that_somebody_uses_stays(tmp_path: Path, ledger: Ledger) -> None:
     path = tmp_path / "b" / "c"
-    ledger.write(path, b"1")
+    ledger.write(path, b"1", take, empty="")
     (tmp_path / "b" / "theirs").touch()
     ledger.undo(path, take, empty="")
     assert [each.name for each in (tmp_path / "b").iterdir()] == ["theirs"]
@@ -50,7 +50,7 @@ def test_a_folder_that_somebody_uses_stays(tmp_path: Path, ledger: Ledger) -> No
 def test_where_somebody_wrote_since_the_entries_are_taken_out(tmp_path: Path, ledger: Ledger) -> None:
     path = tmp_path / "a"
     path.write_text("before")
-    ledger.write(path, b"ours")
+    ledger.write(path, b"ours", take, empty="")
     path.write_text("ours and theirs")
     assert ledger.undo(path, take, empty="") == "<before> and theirs"
     assert not ledger.knows(path)
@@ -68,7 +68,7 @@ def test_two_files_of_one_name_and_content_have_two_copies(tmp_path: Path, ledge
     for path in paths:
         path.parent.mkdir()
         path.write_text("same")
-        ledger.write(path, b"ours")
+        ledger.write(path, b"ours", take, empty="")
     for path in paths:
         assert ledger.undo(path, take, empty="") == "same"
 
@@ -76,6 +76,35 @@ def test_two_files_of_one_name_and_content_have_two_copies(tmp_path: Path, ledge
 def test_our_own_second_change_keeps_the_first_copy(tmp_path: Path, ledger: Ledger) -> None:
     path = tmp_path / "a"
     path.write_text("before")
-    ledger.write(path, b"ours 1")
-    ledger.write(path, b"ours 2")
+    ledger.write(path, b"ours 1", take, empty="")
+    ledger.write(path, b"ours 2", take, empty="")
     assert ledger.undo(path, take, empty="") == "before"
+
+
+def test_our_second_change_after_somebody_wrote_keeps_what_they_wrote_without_ours(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    path = tmp_path / "a"
+    path.write_text("before")
+    ledger.write(path, b"ours 1", take, empty="")
+    path.write_text("ours 1 and theirs")
+    copy = ledger.write(path, b"ours 2 and theirs", take, empty="")
+    assert copy is not None
+    assert [each.name for each in copy.parent.iterdir() if each.name != "files.json"] == [copy.name]
+    assert copy.read_text() == "<before> 1 and theirs"
+    assert ledger.undo(path, take, empty="") == "<before> 1 and theirs"
+    assert not copy.parent.exists()
+
+
+def test_a_file_that_is_read_only_is_left_alone(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "a"
+    path.write_text("before")
+    path.chmod(0o444)
+    with pytest.raises(PermissionError, match="it is read-only"):
+        ledger.write(path, b"ours", take, empty="")
+    path.chmod(0o644)
+    ledger.write(path, b"ours", take, empty="")
+    path.chmod(0o444)
+    with pytest.raises(PermissionError, match="it is read-only"):
+        ledger.undo(path, take, empty="")
+    assert path.read_text() == "ours"

@@ -22,7 +22,8 @@ FILES = {
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_a_table_is_added_at_the_end_and_taken_without_a_trace(text: str) -> None:
     added = tomltext.put(text, PATH, ENTRY)
-    assert added == f"{text}\n{BLOCK}" if text else added == BLOCK
+    block = f"\n{BLOCK}" if text else BLOCK
+    assert added == text + (block.replace("\n", "\r\n") if "\r" in text else block)
     assert tomltext.put(added, PATH, ENTRY) == added
     assert tomltext.without(added, PATH) == text
 
@@ -41,6 +42,19 @@ def test_a_table_that_is_there_is_replaced_in_its_place() -> None:
     assert tomltext.put(text, PATH, ENTRY) == f"a = 1\n\n{BLOCK}\n# about b\n[b]\nc = 2\n"
 
 
+def test_of_a_table_that_is_there_what_is_not_ours_stays() -> None:
+    text = (
+        '[servers.ours]\ncommand = "old" # by hand\nargs = [\n  "a", # one\n]\ntimeout = 9 # slow\n\n'
+        '[servers.ours.env]\nB = "2"\n\n[servers.ours.tools.search]\nmode = "approve"\n\n[b]\nc = 2\n'
+    )
+    after = (
+        '[servers.ours]\ncommand = "/x"\ntimeout = 9 # slow\n\n\n'
+        '[servers.ours.tools.search]\nmode = "approve"\n\n[b]\nc = 2\n'
+    )
+    assert tomltext.put(text, PATH, {"command": "/x"}, owned=("args", "env")) == after
+    assert tomltext.put(after, PATH, {"command": "/x"}, owned=("args", "env")) == after
+
+
 def test_what_was_added_behind_ours_stays() -> None:
     text = tomltext.put("a = 1\n", PATH, ENTRY) + '\n[projects."/p"]\ntrust = "yes"\n'
     assert tomltext.without(text, PATH) == 'a = 1\n\n[projects."/p"]\ntrust = "yes"\n'
@@ -57,6 +71,11 @@ def test_what_was_added_behind_ours_stays() -> None:
 def test_a_table_written_in_another_way_is_left_to_the_person(text: str) -> None:
     with pytest.raises(ValueError, match="by hand"):
         tomltext.put(text, PATH, ENTRY)
+
+
+def test_a_line_separator_in_a_comment_ends_no_line() -> None:
+    text = "a = 1 # one\u2028[servers.ours]\n"
+    assert tomltext.put(text, PATH, ENTRY) == f"{text}\n{BLOCK}"
 
 
 def test_a_text_that_is_no_toml_is_refused() -> None:

@@ -1,12 +1,20 @@
 """Hold each agent's entries to what that agent reads, and what is ours to being told from what is not."""
 
 import json
+import os
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from openmem_addon.commands import wiring
+from hypothesis import given, settings
+from openmem_addon.commands import jsontext, wiring
 from openmem_addon.commands.wiring import Programs, Wanted, Wire
+
+from tests.addon.commands.written import json_files, toml_files
+
+EXAMPLES = int(os.environ.get("OPENMEM_EXAMPLES", "100"))
 
 PROGRAMS = Programs("/env/bin/openmem-context-mcp", "/env/bin/openmem-context-hook", {})
 HOME = Path("/home/me")
@@ -97,3 +105,50 @@ def test_a_shape_the_agent_does_not_know_is_refused(text: str) -> None:
     [_, hooks] = claude()
     with pytest.raises(ValueError, match="is not an"):
         hooks.put(text)
+
+
+# --- any file -------------------------------------------------------------------------------------------------------
+
+
+def check(wire: Wire, text: str, read: Callable[[str], dict[str, Any]], *ours: str) -> None:
+    """Hold a change to adding our entries, to doing so once, and to the way back to the very bytes."""
+    before = text = text if text.strip() else wire.empty
+    try:
+        added = wire.put(text)
+    except ValueError:
+        return  # it is left alone, and named
+    assert wire.put(added) == added
+    assert (added.count("\r\n") > 0) == (before.count("\r\n") > 0)
+    assert wire.take(added, before) == before
+    assert wire.put(wire.take(added, before)) == added
+    left = read(added)
+    for key in ours:
+        assert json.dumps(left.get(key)).count("/env/bin/openmem") >= 1
+        left.pop(key)
+    assert left == {key: value for key, value in read(before).items() if key not in ours}
+
+
+@settings(max_examples=EXAMPLES)
+@given(text=json_files())
+def test_what_goes_into_any_json_file_comes_out_of_it_without_a_trace(text: str) -> None:
+    def read(text: str) -> dict[str, Any]:
+        found = jsontext.parse(text.removeprefix(wiring.MARK)).value
+        assert isinstance(found, dict)
+        return found
+
+    wanted = Wanted(hooks=True, at_once=True)
+    [server, hooks] = wiring.wires("claude", HOME, {}, PROGRAMS, wanted)
+    check(server, text, read, "mcpServers")
+    check(hooks, text, read, "hooks")
+    [server] = wiring.wires("opencode", HOME, {}, PROGRAMS, wanted)
+    check(server, text, read, "mcp")
+
+
+@settings(max_examples=EXAMPLES)
+@given(text=toml_files())
+def test_what_goes_into_any_toml_file_comes_out_of_it_without_a_trace(text: str) -> None:
+    def read(text: str) -> dict[str, Any]:
+        return tomllib.loads(text.removeprefix(wiring.MARK))
+
+    [server, _] = wiring.wires("codex", HOME, {}, PROGRAMS, Wanted(hooks=True, at_once=False))
+    check(server, text, read, "mcp_servers")
