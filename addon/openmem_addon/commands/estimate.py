@@ -49,7 +49,7 @@ def main(name: str, words: Sequence[str]) -> int:
     sessions = 0
     for path, source in found:
         try:
-            for history in source.read(path):
+            for history in source.histories(path):
                 for title, threshold in columns.items():
                     totals[title].add(one(history, settings, threshold))
                 sessions += 1

@@ -1,10 +1,17 @@
 """Own a session as an agent's own file tells it: its requests, in the wire format they had."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import msgspec
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from openmem_addon.commands.pricing import Counts
 from openmem_addon.core import adapter
@@ -18,6 +25,8 @@ class Request(msgspec.Struct, frozen=True):
     model: str | None
     counted: Counts | None = None
     """What the provider counted, where the file says so."""
+    left: tuple[bytes, ...] = ()
+    """What was said after it and sent by no request: the conversation went another way from an earlier item."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -39,6 +48,8 @@ class History(msgspec.Struct, frozen=True):
     requests: tuple[Request, ...]
     replies: tuple[bytes, ...] = ()
     """Items after those of the last request: its answer."""
+    broken: int = 0
+    """Lines of its file that could not be read."""
 
     @property
     def route(self) -> Route:
@@ -59,8 +70,8 @@ class History(msgspec.Struct, frozen=True):
             following = self.requests[place + 1] if place + 1 < len(self.requests) else None
             if following is None:
                 yield self.body(request, more=self.replies)
-            elif following.items[: len(request.items)] != request.items:
-                yield self.body(request)
+            elif request.left or following.items[: len(request.items)] != request.items:
+                yield self.body(request, more=request.left)
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -69,9 +80,16 @@ class Source(msgspec.Struct, frozen=True):
     title: str
     folder: Callable[[Path], Path]
     """Takes the agent's own folder."""
-    pattern: str
+    patterns: tuple[str, ...]
     read: Callable[[Path], list[History]]
     """Raises ValueError for a file that is none of the agent's, OSError for one that cannot be read."""
+
+    def histories(self, path: Path) -> list[History]:
+        """Read one file. Raises as `read`, and ValueError where a line has a form that no version has so far."""
+        try:
+            return self.read(path)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError("its lines have a form that is not known") from error
 
 
 def moment(stamp: object) -> str:
@@ -80,15 +98,43 @@ def moment(stamp: object) -> str:
     return f"{text[:19]}Z" if len(text) >= 20 and text[10:11] == "T" else "1970-01-01T00:00:00Z"
 
 
-def lines(path: Path) -> Iterator[dict[str, object]]:
-    """Yield the objects of a file, a line each; a last line that an agent is still writing is left out."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+class Lines(msgspec.Struct, frozen=True):
+    """The objects of a file, a line each."""
+
+    objects: list[dict[str, object]]
+    broken: tuple[int, ...] = ()
+    """Numbers of the lines that are not JSON: where an agent or the machine was stopped while it wrote one."""
+
+    def complain(self, path: Path) -> None:
+        """Raise ValueError for a file in which nothing could be used, if a line of it is broken."""
+        if self.broken:
+            raise ValueError(f"{path.name}: line {self.broken[0]} is not JSON")
+
+
+def lines(path: Path) -> Lines:
+    """Read a file; a last line that an agent is still writing is left out. Raises OSError, ValueError."""
+    objects: list[dict[str, object]] = []
+    broken: list[int] = []
+    with path.open("rb") as plain, _opened(path, plain) as file:
+        for number, line in _numbered(path, file):
             try:
                 value = msgspec.json.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                if not line.endswith(b"\n"):
-                    return
-                raise ValueError(f"{path.name}: line {number} is not JSON") from None
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                if line.endswith(b"\n") and line.strip():
+                    broken.append(number)
+                continue
             if isinstance(value, dict):
-                yield value
+                objects.append(value)
+    return Lines(objects, tuple(broken))
+
+
+def _opened(path: Path, plain: BinaryIO) -> BinaryIO:
+    """Return what a file holds: Codex compresses some of its rollouts."""
+    return cast(BinaryIO, zstd.ZstdFile(plain)) if path.suffix == ".zst" else plain
+
+
+def _numbered(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    try:
+        yield from enumerate(file, 1)
+    except (zstd.ZstdError, EOFError):
+        raise ValueError(f"{path.name} cannot be decompressed") from None

@@ -28,9 +28,16 @@ Stores what the agents keep of their own sessions: Claude Code's transcripts and
 an argument. The search tools then find it, also without the proxy. What was imported before and has not grown is
 passed over. No key and no setting of an agent is read."""
 
+ROLLOUTS = tuple(
+    f"{folder}/**/rollout-*.{suffix}"
+    for folder in ("sessions", "archived_sessions")
+    for suffix in ("jsonl", "jsonl.zst")
+)
+"""Where Codex keeps rollouts, and where it puts them away; some it compresses."""
+
 SOURCES = {
-    "claude": Source("Claude Code", lambda place: place / "projects", "**/*.jsonl", transcripts.read),
-    "codex": Source("Codex", lambda place: place / "sessions", "**/rollout-*.jsonl", rollouts.read),
+    "claude": Source("Claude Code", lambda place: place / "projects", ("**/*.jsonl",), transcripts.read),
+    "codex": Source("Codex", lambda place: place, ROLLOUTS, rollouts.read),
 }
 
 VERSION = "import"
@@ -54,8 +61,12 @@ class Tally(msgspec.Struct):
     """Files passed over."""
     in_use: set[str] = set()
     """Sessions that a running proxy writes: it stores them itself."""
+    empty: list[Path] = []
+    """Files without a session."""
+    broken: list[str] = []
+    """What could not be read of files that were imported, for the terminal."""
     failed: list[str] = []
-    """Lines for the terminal."""
+    """Files that were not imported, for the terminal."""
 
 
 def main(name: str, words: Sequence[str]) -> int:
@@ -73,9 +84,15 @@ def main(name: str, words: Sequence[str]) -> int:
         print("openmem-context: no transcripts of Claude Code or Codex were found here", file=sys.stderr)
         return 1
     tally = run(Layout(settings.root), found, progress=sys.stderr if sys.stderr.isatty() else None)
+    named = {Path(word).absolute() for word in words}
+    tally.failed += [
+        f"{preferences.readable(path)} holds no session of Claude Code or Codex"
+        for path in tally.empty
+        if path in named
+    ]
     for line in said(tally, preferences.readable(settings.root)):
         print(line)
-    for line in tally.failed:
+    for line in (*tally.broken, *tally.failed):
         print(f"openmem-context: {line}", file=sys.stderr)
     return 1 if tally.failed else 0
 
@@ -85,7 +102,9 @@ def everything(home: Path, environ: Mapping[str, str]) -> list[tuple[Path, Sourc
     found = [
         (path, source)
         for agent, source in SOURCES.items()
-        for path in source.folder(wiring.folder(agent, home, environ)).glob(source.pattern)
+        for pattern in source.patterns
+        for path in source.folder(wiring.folder(agent, home, environ)).glob(pattern)
+        if path.is_file()
     ]
     return sorted(found, key=lambda each: (each[0].stat().st_mtime_ns, each[0]))
 
@@ -99,7 +118,8 @@ def given(words: Iterable[str]) -> list[tuple[Path, Source]]:
         path = Path(word).absolute()
         if not path.exists():
             raise ValueError(f"{word}: no such file or folder")
-        named = [path] if path.is_file() else sorted(path.glob("**/*.jsonl"), key=lambda each: each.stat().st_mtime_ns)
+        named = [path] if path.is_file() else [*path.glob("**/*.jsonl"), *path.glob("**/rollout-*.jsonl.zst")]
+        named.sort(key=lambda each: each.stat().st_mtime_ns)
         found += [(each, SOURCES["codex" if each.name.startswith("rollout-") else "claude"]) for each in named]
     return found
 
@@ -119,7 +139,8 @@ def run(layout: Layout, found: Sequence[tuple[Path, Source]], *, progress: TextI
             tally.unchanged += 1
             continue
         try:
-            for history in source.read(path):
+            histories = source.histories(path)
+            for history in histories:
                 store(layout, history, tally)
         except WriterBusy:
             continue  # the proxy stores it; a later import looks again
@@ -127,7 +148,12 @@ def run(layout: Layout, found: Sequence[tuple[Path, Source]], *, progress: TextI
             reason = error.strerror if isinstance(error, OSError) else error
             tally.failed.append(f"{preferences.readable(path)} was not imported: {reason}")
             continue
-        book.files[str(path)] = stamp
+        if histories:
+            book.files[str(path)] = stamp
+        else:
+            tally.empty.append(path)
+        if broken := max((history.broken for history in histories), default=0):
+            tally.broken.append(f"{preferences.readable(path)}: {_count(broken, 'broken line')} passed over")
     if progress is not None and found:
         progress.write("\n")
     files.replace(place, msgspec.json.encode(book))

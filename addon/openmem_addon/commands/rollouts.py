@@ -30,7 +30,8 @@ def read(path: Path) -> list[History]:
     """Return the thread of one rollout. Raises ValueError for a file that is none, OSError."""
     state = _Reading()
     meta: Payload | None = None
-    for line in lines(path):
+    found = lines(path)
+    for line in found.objects:
         payload = line.get("payload")
         if not isinstance(payload, dict):
             continue
@@ -48,6 +49,7 @@ def read(path: Path) -> list[History]:
             case _:
                 pass
     if meta is None:
+        found.complain(path)
         raise ValueError(f"{path.name} is no rollout: it names no session")
     if not state.items:
         return []
@@ -64,6 +66,7 @@ def read(path: Path) -> list[History]:
         head=b"",
         requests=tuple(state.requests),
         replies=tuple(state.items[sent:]),
+        broken=len(found.broken),
     )
     return [history]
 

@@ -52,18 +52,20 @@ def noted(messages: Sequence[Json], *, around: Json | None = None, source: str =
         if message["role"] == "assistant":
             tail = names[sent:]
             if number == 1 and around is not None:
-                tail = [_name(around)]
+                tail = [name(around)]
                 lines.append(line("api-request-blob", hash=tail[0], message=around))
             parameters = {"model": "claude-opus-5-5"}
             lines.append(line("api-request", querySource=source, params=parameters, keep=sent, tail=tail))
             sent = number
         lines += spoken(message, number)
-        names.append(_name(message))
+        names.append(name(message))
     return lines
 
 
-def _name(message: Json) -> str:
-    return hashlib.sha256(json.dumps(message).encode()).hexdigest()
+def name(message: Json) -> str:
+    """Return the hash by which a note of a request names a message."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def rollout(items: Sequence[Json], *, sid: str = SID, thread: str | None = None) -> list[Json]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 from openmem_addon.commands import imports, transcripts
+from openmem_addon.commands.history import zstd
 from openmem_store import registration
 from openmem_store.layout import Layout
 from openmem_store.registration import Registration
@@ -130,6 +131,37 @@ def test_a_damaged_file_is_named_and_the_others_are_imported(
         "openmem-context: ~/.claude/projects/-p/two.jsonl was not imported: two.jsonl: line 1 is not JSON\n"
     )
     assert len(rows(layout, SID)) == 5
+
+
+def test_broken_lines_are_named_and_the_rest_is_imported(
+    home: Path, layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home / ".claude/projects/-p/one.jsonl"
+    first, rest = path.read_text().split("\n", 1)
+    path.write_text(f'{first}\n{{"type":\n{rest}')
+    assert imports.main("import", []) == 0
+    assert capsys.readouterr().err == "openmem-context: ~/.claude/projects/-p/one.jsonl: 1 broken line passed over\n"
+    assert len(rows(layout, SID)) == 5
+
+
+def test_a_named_file_without_a_session_is_an_error(
+    home: Path, layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write(home / "other.jsonl", [{"type": "message", "message": {"role": "user"}}])
+    assert imports.main("import", [str(other)]) == 1
+    assert capsys.readouterr().err == ("openmem-context: ~/other.jsonl holds no session of Claude Code or Codex\n")
+    assert imports.main("import", [str(home)]) == 0
+
+
+def test_rollouts_that_were_put_away_are_imported_too(home: Path, layout: Layout) -> None:
+    talk = [said("user", "Old."), said("assistant", "Older.")]
+    away = write(home / ".codex/archived_sessions/rollout-2.jsonl", rollout(talk, sid="c-2"))
+    packed = write(home / ".codex/sessions/2026/rollout-3.jsonl", rollout(talk, sid="c-3"))
+    packed.with_suffix(".jsonl.zst").write_bytes(zstd.compress(packed.read_bytes()))
+    packed.unlink()
+    assert imports.main("import", []) == 0
+    assert [row[4] for row in rows(layout, "c-2")] == [row[4] for row in rows(layout, "c-3")] == ["Old.", "Older."]
+    assert away.exists()
 
 
 def test_named_files_and_folders_are_imported(home: Path, layout: Layout) -> None:
