@@ -22,6 +22,9 @@ class Command(msgspec.Struct, frozen=True):
 CLOSED = 141
 """Exit code of a command whose output was closed while it wrote: a shell's for SIGPIPE."""
 
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended: a shell's for SIGINT."""
+
 COMMANDS = {
     "proxy": Command("start", "start the proxy; more words go to mitmdump (the default without a command)"),
     "web": Command("start", "the same with mitmproxy's web page; more words go to mitmweb"),
@@ -64,6 +67,9 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         code = int(module.main(name, rest))
         sys.stdout.flush()
+    except KeyboardInterrupt:  # at a question, or while something is read: the person knows
+        print()
+        return INTERRUPTED
     except BrokenPipeError:
         if not _nobody_reads():
             raise

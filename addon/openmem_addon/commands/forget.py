@@ -17,7 +17,8 @@ usage: ./run.sh forget SESSION ...
        ./run.sh forget --all [--yes]
 
 Deletes stored sessions: their messages, their state, and the texts that no other session needs.
---all asks first, unless --yes is given. A session in use by a running proxy is left alone."""
+--all asks first, unless --yes is given; where nobody can answer, as in a script, it deletes nothing
+without --yes. A session in use by a running proxy is left alone."""
 
 MOST_LISTED = 20
 """Session ids shown to a user who gave none."""
@@ -105,7 +106,10 @@ def complaints(done: Forgotten, unknown: Iterable[str]) -> list[str]:
 
 
 def _agreed(layout: Layout, stored: Collection[str]) -> bool:
-    """Ask. No answer, as from a script, is a no."""
+    """Ask. Only a person at a terminal can say yes: what a script pipes in may be meant for something else."""
+    if not sys.stdin.isatty():
+        print("openmem-context: forget --all asks first, and nobody can answer here: add --yes", file=sys.stderr)
+        return False
     place = preferences.readable(layout.root)
     print(f"Delete all {_count(len(stored), 'stored session')} in {place}? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in YES

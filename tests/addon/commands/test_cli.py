@@ -57,6 +57,17 @@ def test_output_that_nobody_reads_ends_a_command_quietly() -> None:
     assert (done.returncode, done.stderr) == (cli.CLOSED, "")
 
 
+def test_an_interrupted_command_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str, words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(start, "main", interrupted)
+    assert cli.main(["proxy"]) == cli.INTERRUPTED
+    assert capsys.readouterr() == ("\n", "")
+
+
 def test_a_connection_that_breaks_is_not_taken_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(name: str, words: list[str]) -> int:
         raise BrokenPipeError

@@ -1,6 +1,7 @@
 """The command as a person runs it, in a process of its own."""
 
 import os
+import pty
 import re
 import ssl
 import subprocess
@@ -30,15 +31,24 @@ def layout(tmp_path: Path) -> Layout:
     return made
 
 
-def run(layout: Layout, *words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "openmem_addon.commands.cli", "forget", *words],
-        env=environment(layout.root.parent) | {"HOME": str(layout.root.parent.parent)},
-        input=answer,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def run(layout: Layout, *words: str, answer: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command; with an answer, typed at a terminal."""
+    typing, terminal = pty.openpty() if answer is not None else (-1, subprocess.DEVNULL)
+    try:
+        if answer is not None:
+            os.write(typing, answer.encode())
+        return subprocess.run(
+            [sys.executable, "-m", "openmem_addon.commands.cli", "forget", *words],
+            env=environment(layout.root.parent) | {"HOME": str(layout.root.parent.parent)},
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        if answer is not None:
+            os.close(typing)
+            os.close(terminal)
 
 
 def stored(layout: Layout, sid: str, text: str = "text") -> None:
@@ -73,7 +83,7 @@ def test_an_id_is_taken_as_the_agent_gave_it(layout: Layout) -> None:
 def test_all_asks_first_and_takes_only_a_yes(layout: Layout) -> None:
     stored(layout, "one")
     stored(layout, "two")
-    for answer in ("", "all\n"):
+    for answer in ("\n", "\x04", "all\n"):
         asked = run(layout, "--all", answer=answer)
         assert asked.returncode == 1
         assert asked.stdout.strip() == "Delete all 2 stored sessions in ~/state/context? [y/N]"
@@ -81,6 +91,20 @@ def test_all_asks_first_and_takes_only_a_yes(layout: Layout) -> None:
     assert sessions(layout) == {"one", "two"}
     assert run(layout, "--all", answer="yes\n").returncode == 0
     assert sessions(layout) == set()
+
+
+def test_where_nobody_can_answer_all_deletes_nothing_without_a_yes(layout: Layout) -> None:
+    stored(layout, "one")
+    words = [sys.executable, "-m", "openmem_addon.commands.cli", "forget", "--all"]
+    surroundings = environment(layout.root.parent)
+    piped = subprocess.run(words, env=surroundings, input="yes\n", capture_output=True, text=True, timeout=60)
+    for done in (run(layout, "--all"), piped):
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines() == [
+            "openmem-context: forget --all asks first, and nobody can answer here: add --yes",
+            "openmem-context: nothing was deleted",
+        ]
+    assert sessions(layout) == {"one"}
 
 
 def test_yes_answers_the_question(layout: Layout) -> None:
