@@ -89,12 +89,8 @@ class Session:
         return len(thread.views) == KEPT_VIEWS and not any(view.matches(items) for view in thread.views)
 
     def _known(self, came: bytes) -> bool:
-        """Return whether a fork of this history can be recognised: its view changed it, and a reply came back to us."""
-        if self.before is None or not self.before.decided.changes_body:
-            return False
-        if not any(item.kind == "assistant" for item in self.before.conversation.items):
-            return False
-        return extends(self.before, came)
+        """Return whether a fork of this history can be recognised: we saw it, and its view changed it."""
+        return self.before is not None and self.before.decided.changes_body and extends(self.before, came)
 
     def _send(self, came: bytes, fate: str) -> Forwarded:
         made = self.proxied.send(came, may_change=fate != "outage", force=fate == "force")

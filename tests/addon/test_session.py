@@ -804,6 +804,17 @@ async def test_a_lane_moves_only_the_flags_of_rows_it_stored_first(house: House)
 SUMMARY = body(user("This session is being continued: all went well."), assistant("good"), user("go on"))
 
 
+async def test_a_session_that_goes_on_under_another_name_right_after_its_first_reply_keeps_its_reasoning(
+    house: House,
+) -> None:
+    """What was signed behind our instruction is refused without it."""
+    began = await house.ask(body(user("go")))
+    reply = assistant(thinking(), "so")
+    forked = await house.ask(body(user("go"), reply, user("next")), sid="s-2")
+    assert forked["system"] == began["system"]
+    assert forked["messages"][1] == reply
+
+
 @pytest.mark.parametrize("said", [True, False], ids=["by a header", "by its request"])
 async def test_a_compaction_of_the_client_takes_the_old_thread_out_of_context(house: House, said: bool) -> None:
     await house.ask(SHORT)

@@ -223,17 +223,31 @@ def inherited(conversation: Conversation, root: str, candidates: Iterable[tuple[
     """Return the key of the thread whose view a history under a new name was produced under; None where none was.
 
     A fork or a resumed copy keeps the history and changes the name. All marks of a view must
-    hold; else, for a fork from before the first cut, the first row and the first reply.
+    hold; else, for a fork from before the first cut, the first row and the first reply; else, of a
+    thread whose first reply we have not seen come back, all that was sent for it. The last may be a
+    namesake that began with the same words: its reasoning is refused then, and cured.
     """
     items = conversation.items
     reply = _first_reply(items)
-    same = None
+    same = begun = None
     for key, thread in candidates:
         if any(view.matches(items) for view in thread.views):
             return key
-        if same is None and key.endswith(f"/{root}") and reply and thread.first_reply == reply and thread.changed():
+        if not key.endswith(f"/{root}") or not thread.changed():
+            continue
+        if same is None and reply and thread.first_reply == reply:
             same = key
-    return same
+        if begun is None and not thread.first_reply and _answers(items, thread.sent):
+            begun = key
+    return same or begun
+
+
+def _answers(items: Sequence[Item], sent: Sent | None) -> bool:
+    """Return whether a history is what was sent and the reply to it."""
+    if sent is None or len(items) <= sent.items or items[sent.items].kind != "assistant":
+        return False
+    rows = chain(draft for item in items[: sent.items] if item.stored for draft in item.drafts)
+    return bool(rows) and rows[-1].fingerprint == sent.fingerprint
 
 
 def _sent(thread: Thread, items: Sequence[Item], rows: Sequence[Row]) -> Thread:

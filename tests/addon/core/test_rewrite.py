@@ -620,6 +620,25 @@ def test_a_fork_whose_view_fits_wins_over_a_namesake() -> None:
     assert _inherited(QUESTIONS, *candidates) == f"sub/{cut.root}"
 
 
+def test_a_fork_right_after_the_first_reply_is_shown_the_view_the_reply_was_given_under() -> None:
+    """The reply is in no request of the session that got it."""
+    first = decide(body(user("go")))
+    key = f"main/{first.root}"
+    reply = assistant(thinking(), "so")
+    assert _inherited(body(user("go"), reply, user("next")), (key, first.thread)) == key
+    assert _inherited(body(user("go"), user("and"), reply, user("next")), (key, first.thread)) is None
+    assert _inherited(body(user("went"), reply, user("next")), (key, first.thread)) is None
+    refused = msgspec.structs.replace(first.thread, sent=None)
+    assert _inherited(body(user("go"), reply, user("next")), (key, refused)) is None
+
+
+def test_a_thread_whose_first_reply_is_known_wins_over_one_that_only_began_alike() -> None:
+    base = decide(body(*chat(1), user("more")))
+    began = decide(body(*chat(1)[:1]))
+    key = f"{base.root}"
+    assert _inherited(QUESTIONS, (f"a/{key}", began.thread), (f"b/{key}", base.thread)) == f"b/{key}"
+
+
 def test_a_thread_that_was_never_changed_has_nothing_to_hand_on() -> None:
     plain = decide(body(*chat(1), user("more"), tools=[*TOOLS]))
     assert _inherited(QUESTIONS, (f"main/{plain.root}", plain.thread)) is None
