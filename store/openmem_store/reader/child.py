@@ -52,10 +52,9 @@ async def run(module: str, job: bytes, *, seconds: float) -> Outcome:
     Ends the child in every case: when time is up, when this call is cancelled, and when it fails.
     Raises RefusedError when it does not start.
     """
-    command = [sys.executable, "-I", "-S", "-c", _BOOT, module, *import_roots()]
     environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     process = await anyio.open_process(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        command(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     )
     report: bytes | None = None
     try:
@@ -98,6 +97,11 @@ async def _end(process: Process) -> None:
     if process.returncode is None:
         process.kill()
     await process.aclose()
+
+
+def command(module: str) -> list[str]:
+    """Return what starts a child on `module.main()`."""
+    return [sys.executable, "-I", "-S", "-c", _BOOT, module, *import_roots()]
 
 
 def import_roots() -> list[str]:

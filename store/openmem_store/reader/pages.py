@@ -7,6 +7,9 @@ import msgspec
 from openmem_store.reader import source
 from openmem_store.reader.answers import MOST_WEIGHT, RefusedError, weight
 
+_LARGEST = (1 << 63) - 1
+"""SQLite's largest integer."""
+
 
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """One page of a text. Offsets are code points."""
@@ -34,8 +37,10 @@ def cut(text: str, offset: int, limit: int) -> Page:
 
 def row(database: Path, seq: int) -> str:
     """Return the whole text of one row. Raises RefusedError where there is none, and as `source.readable`."""
-    with source.opened(database) as connection:
-        text = connection.execute("SELECT text FROM main.messages WHERE seq = ?", (seq,)).get
+    text = None
+    if seq <= _LARGEST:
+        with source.opened(database) as connection:
+            text = connection.execute("SELECT text FROM main.messages WHERE seq = ?", (seq,)).get
     if not isinstance(text, str):
         raise RefusedError(f"seq {seq} is not in this session: use a seq that smart_compact_search returned")
     return text

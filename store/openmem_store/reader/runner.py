@@ -18,6 +18,13 @@ MOST_ROWS = 200
 MOST_CELL = 2000
 """Characters of one text cell."""
 
+MOST_COLLECTED = 500_000
+"""Characters of all cells that are kept: many times what an answer holds, and little memory."""
+
+MOST_NAME = 100
+MOST_SAID = 300
+"""Characters of a column's name, and of an error: a statement may put anything into either."""
+
 HEAP_BYTES = 128 << 20
 
 QUICK_SECONDS = 0.2
@@ -34,6 +41,7 @@ LIMITS = {
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
     apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
     apsw.SQLITE_LIMIT_FUNCTION_ARG: 100,
+    apsw.SQLITE_LIMIT_COLUMN: 100,
     apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 """LENGTH also bounds the reading of a row: a longer message fails only where its text is touched."""
@@ -71,8 +79,6 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
     damaged: bool = False
     """The error is damage of the file, perhaps of an index alone."""
-    search_index: str | None = None
-    """What this table is from, where the session's index is damaged."""
     count_by: dict[str, int] = {}
     """For a single count: the same over the rows of each origin, where that says more than the count."""
 
@@ -196,15 +202,17 @@ def _rows(connection: apsw.Connection, sql: str) -> Table:
     rows: list[list[str | int | float | None]] = []
     truncated = False
     columns: list[str] = []
+    collected = 0
     cursor = connection.cursor()
     cursor.exec_trace = _one_statement()
     for values in cursor.execute(sql):
-        columns = columns or [column[0] for column in cursor.get_description()]
-        if len(rows) == MOST_ROWS:
+        columns = columns or [_cut(column[0], MOST_NAME) for column in cursor.get_description()]
+        if len(rows) == MOST_ROWS or collected > MOST_COLLECTED:
             truncated = True
             break
         row, cut = _shown(values)
         rows.append(row)
+        collected += sum(len(cell) for cell in row if isinstance(cell, str))
         truncated = truncated or cut
     return Table(columns, rows, truncated)
 
@@ -253,4 +261,8 @@ _CAUSES: dict[type[apsw.Error], str] = {
 def _cause(error: apsw.Error, job: Job) -> str:
     """Say what is wrong in words that name no path."""
     fixed = _CAUSES.get(type(error))
-    return fixed if fixed is not None else str(error).replace(job.source.path, "the session database")
+    return fixed if fixed is not None else _cut(str(error).replace(job.source.path, "the database"), MOST_SAID)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -24,6 +24,7 @@ from openmem_store.layout import Layout
 from openmem_store.reader import texts
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.tools import Tools
+from openmem_store.rows import storable
 from openmem_store.settings import Settings, SettingsError, load
 
 NAME = "openmem"
@@ -50,6 +51,7 @@ class Server(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. Raises ToolError with a message for a model: never a path, never a stack."""
+        name, arguments = _whole(name), _whole(arguments)
         tool = self._offered.get(name)
         if tool is None:
             raise ToolError(f"there is no tool {name!r}; there are {', '.join(self._offered)}")
@@ -82,6 +84,19 @@ def _offer(function: Any) -> Tool:
     # The schema then says what `call_tool` does: a misspelt argument is refused, not ignored.
     tool.parameters["additionalProperties"] = False
     return tool
+
+
+def _whole[T](value: T) -> T:
+    """Return a JSON value whose texts hold U+FFFD for half a surrogate pair, as stored text does."""
+    match value:
+        case str():
+            return storable(value)
+        case list():
+            return [_whole(each) for each in value]  # type: ignore[return-value]
+        case dict():
+            return {_whole(name): _whole(each) for name, each in value.items()}  # type: ignore[return-value]
+        case _:
+            return value
 
 
 def _said(error: ToolError, known: dict[str, Any]) -> str:

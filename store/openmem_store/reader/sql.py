@@ -50,20 +50,34 @@ def check(statement: str) -> None:
         raise RefusedError(f"sql must only read: remove {found[0].upper()} (a name like this goes in double quotes)")
 
 
-async def run(database: Path, statement: str) -> Table:
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a statement returned. Without rows, the names of its columns are not known."""
+
+    columns: list[str]
+    rows: list[list[str | int | float | None]]
+    truncated: bool
+    """Rows or cells were left out."""
+    count_by: dict[str, int] = {}
+    """As in `runner.Table`."""
+    search_index: str | None = None
+    """What this is from, where the session's index is damaged."""
+
+
+async def run(database: Path, statement: str) -> Answer:
     """Run one SELECT against a session database, or against a copy of its messages where an index is damaged.
 
     Raises RefusedError for a statement that is not one SELECT, fails, or takes over `SECONDS`.
     """
     check(statement)
     table = await _run(database, statement)
+    search_index = None
     if table.damaged:
         async with standin.copies({"": database}) as found:
             for copy in found.values():
-                table = msgspec.structs.replace(await _run(copy, statement), search_index=standin.SAID)
+                table, search_index = await _run(copy, statement), standin.SAID
     if table.error is not None:
         raise RefusedError(f"sql failed: {table.error}")
-    return fit(table)
+    return fit(table, search_index=search_index)
 
 
 async def _run(database: Path, statement: str) -> Table:
@@ -83,11 +97,20 @@ async def _run(database: Path, statement: str) -> Table:
     return msgspec.json.decode(outcome.report, type=Table)
 
 
-def fit(table: Table) -> Table:
-    """Halve the rows until the table is within `MOST_CHARACTERS`."""
-    rows = table.rows
+def fit(table: Table, *, search_index: str | None = None) -> Answer:
+    """Halve the rows until the table is within `MOST_CHARACTERS`; a single row is kept, its cells cut."""
+    columns, rows = table.columns, table.rows
     truncated = table.truncated
-    while rows and weight(msgspec.json.encode(rows).decode()) > MOST_CHARACTERS:
+    while len(rows) > 1 and _weight(columns, rows) > MOST_CHARACTERS:
         rows = rows[: len(rows) // 2]
         truncated = True
-    return Table(table.columns, rows, truncated, count_by=table.count_by, search_index=table.search_index)
+    most = runner.MOST_CELL
+    while _weight(columns, rows) > MOST_CHARACTERS and most:
+        most //= 2
+        rows = [[cell[:most] if isinstance(cell, str) else cell for cell in row] for row in rows]
+        truncated = True
+    return Answer(columns, rows, truncated, count_by=table.count_by, search_index=search_index)
+
+
+def _weight(columns: list[str], rows: list[list[str | int | float | None]]) -> int:
+    return weight(msgspec.json.encode((columns, rows)).decode())

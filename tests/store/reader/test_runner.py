@@ -1,11 +1,18 @@
 """The locks of the SQL child, tried one by one on a connection of this process."""
 
+import json
+import subprocess
+import sys
+
 import apsw
+import msgspec
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import echoes, runner
+from openmem_store.reader import child, echoes, runner, sql
+from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.source import Source, connect
 
+from tests.store.reader.attacks import ATTACKS, BOMBS, HEAVY, SLOW
 from tests.store.reader.conversation import said, store
 
 
@@ -58,3 +65,51 @@ def test_what_the_full_text_index_needs_is_allowed(locked: tuple[apsw.Connection
 @pytest.mark.parametrize("limit", runner.LIMITS)
 def test_every_limit_is_set(locked: tuple[apsw.Connection, Source], limit: int) -> None:
     assert locked[0].limit(limit) == runner.LIMITS[limit]
+
+
+PEAKS = """
+import json, os, subprocess, sys, threading
+command, jobs = json.load(sys.stdin)
+peaks = []
+for job, seconds in jobs:
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    child.stdin.write(job.encode())
+    child.stdin.close()
+    assert child.stdout.readline() == b"ready\\n"
+    clock = threading.Timer(seconds, child.kill)
+    clock.start()
+    child.stdout.read()
+    _, child.returncode, usage = os.wait4(child.pid, 0)
+    clock.cancel()
+    peaks.append(usage.ru_maxrss // (1 if sys.platform == "linux" else 1024))
+print(json.dumps(peaks))
+"""
+"""A parent of little memory of its own: what it had before counts as its child's."""
+
+
+def passes_the_gate(statement: str) -> bool:
+    try:
+        sql.check(statement)
+    except RefusedError:
+        return False
+    return True
+
+
+def test_no_attack_takes_much_memory(layout: Layout) -> None:
+    source = Source(str(store(layout, "s", said("\n".join(f"SET K{n % 5} = v{n}" for n in range(20))))), False)
+    statements = ["SELECT 1", *filter(passes_the_gate, ATTACKS + BOMBS + HEAVY + SLOW)]
+    # What ends by itself has all the time it needs, so that a busy machine hides none of its memory.
+    jobs = [
+        (msgspec.json.encode(runner.Job(source, statement)).decode(), sql.SECONDS if statement in SLOW else 120)
+        for statement in statements
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", PEAKS],
+        input=json.dumps((child.command("openmem_store.reader.runner"), jobs)).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    usual, *peaks = json.loads(ended.stdout)
+    grown = {statement[:100]: (peak - usual) // 1024 for statement, peak in zip(statements[1:], peaks, strict=True)}
+    assert max(grown.values()) < 200, grown
+    assert grown[HEAVY[0][:100]] > 100, "one wide cell shows that the measure works"

@@ -208,6 +208,23 @@ def test_stdout_is_json_rpc_only_and_eof_ends_the_process(layout: Layout) -> Non
     assert (rest, code) == ([], 0)
 
 
+HALVES = (
+    ("smart_compact_search", {"query": "dash\ud800"}),
+    ("smart_compact_search", {"pattern": "dash\ud800$"}),
+    ("smart_compact_sql", {"session_id": "t", "sql": "SELECT id FROM lines WHERE text = 'dash\ud800'"}),
+)
+
+
+@pytest.mark.parametrize(("name", "arguments"), HALVES)
+async def test_half_a_surrogate_pair_is_what_the_store_made_of_it(
+    layout: Layout, tmp_path: Path, name: str, arguments: dict[str, Any]
+) -> None:
+    store(layout, "t", said("dash\ud800"))
+    result = await Server(Tools(layout, tmp_path)).call_tool(name, arguments)
+    found = json.loads(result.content[0].text)  # type: ignore[union-attr]
+    assert found.get("total_matches", len(found.get("rows", ()))) == 1
+
+
 def test_a_cancelled_call_stops_and_the_server_goes_on(layout: Layout) -> None:
     forever = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
     raw = Raw(layout)

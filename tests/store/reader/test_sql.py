@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from openmem_store.layout import Layout
 from openmem_store.reader import runner, source, sql
-from openmem_store.reader.answers import RefusedError
+from openmem_store.reader.answers import RefusedError, weight
 from openmem_store.reader.echoes import ANSWER_MARKER
 
+from tests.store.reader.attacks import ATTACKS, BOMBS, HEAVY, SLOW
 from tests.store.reader.conversation import called, replied, returned, said, store
 
 
@@ -70,45 +72,9 @@ async def test_what_is_no_single_count_has_no_breakdown(database: Path, statemen
     assert (await sql.run(database, statement)).count_by == {}
 
 
-ATTACKS = (
-    "ATTACH 'other.db' AS o", "VACUUM INTO 'out.db'", "VACUUM", "REINDEX", "ANALYZE", "BEGIN EXCLUSIVE",
-    "SAVEPOINT a", "PRAGMA journal_mode=DELETE", "PRAGMA writable_schema=ON", "PRAGMA query_only=0",
-    "DELETE FROM messages", "DROP TABLE messages", "INSERT INTO messages_fts(messages_fts) VALUES ('rebuild')",
-    "WITH x AS (SELECT 1) DELETE FROM messages", "WITH x AS (SELECT 1) INSERT INTO lines SELECT 1",
-    "WITH x AS (SELECT 1) REPLACE INTO lines VALUES (1,1,1,'a','b')", "CREATE TEMP TABLE t(x)",
-    "CREATE TEMP VIEW v AS SELECT 1", "SELECT 1; DELETE FROM messages", "SELECT 1;;SELECT 2", "/**/ATTACH 'x' AS y",
-    "--\nATTACH 'x' AS y", "EXPLAIN SELECT 1", "SELECT * FROM pragma_database_list",
-    "SELECT * FROM pragma_table_info('messages')", "SELECT * FROM pragma_integrity_check", "SELECT load_extension('x')",
-    "SELECT * FROM dbstat", "SELECT fts3_tokenizer('x')", "SELECT sqlite_log(1, 'x')", "SELECT fts5(x'00')",
-    "SELECT * FROM carray(1, 2, 'int32')", "SELECT * FROM sqlite_temp_master", "SELECT * FROM temp.sqlite_master",
-    "VALUES (1)", "", "   ", ";", "'SELECT'", "SELECT '", "SELECT /* never closed", "SELECT [x",
-    "UPDATE messages SET text = 1",
-    "SELECT * FROM other.messages", "SELECT \0 1", "SELECT * FROM nowhere", "SELECT cast(x'ff' AS text)", "SELEC 1",
-    "SELECT * FROM messages_fts WHERE messages_fts MATCH 'a:b'", "SELECT writefile('x', 'y')",
-    "SELECT readfile('/etc/hosts')",
-    "SELECT edit('x')", "WITH x AS (SELECT 1) PRAGMA user_version = 9",
-)  # fmt: skip
-"""Statements that write, reach outside the session, or are no statement."""
-
-
 @pytest.mark.parametrize("statement", ATTACKS)
 async def test_an_attack_changes_nothing_and_is_refused_without_a_path(database: Path, statement: str) -> None:
     await refused(database, statement)
-
-
-BOMBS = (
-    "SELECT length(randomblob(900000000))",
-    "SELECT length(printf('%.*c', 900000000, 'x'))",
-    "SELECT replace(hex(zeroblob(20000000)), '0', 'xxxxxxxxxx')",
-    "SELECT group_concat(a.text || b.text || c.text) FROM lines a, lines b, lines c, lines d, lines e",
-    "WITH RECURSIVE r(n, s) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, s || s FROM r) SELECT max(length(s)) FROM r",
-    "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r) SELECT count(*) FROM r ORDER BY n",
-    "SELECT 1" + " + 1" * 500,
-    "SELECT 1 " + " UNION ALL SELECT 1" * 300,
-    "SELECT '" + "x" * 200_000 + "'",
-    "SELECT json_array_length('" + "[" * 50_000 + "')",
-)
-"""Statements that ask for more memory or text than a statement may have."""
 
 
 @pytest.mark.parametrize("statement", BOMBS, ids=range(len(BOMBS)))
@@ -116,21 +82,20 @@ async def test_a_size_bomb_is_refused(database: Path, statement: str) -> None:
     await refused(database, statement)
 
 
-SLOW = (
-    "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
-    "SELECT count(*) FROM lines a, lines b, lines c, lines d, lines e, lines f, lines g WHERE 0 = a.id * b.id * g.id",
-    "SELECT instr(printf('%.*c', 8000000, 'a'), printf('%.*c', 4000000, 'a') || 'b')",
-    "SELECT replace(printf('%.*c', 4000000, 'a'), printf('%.*c', 2000000, 'a') || 'b', 'x')",
-)
-"""Statements without end, two of them inside one function that nothing but a kill stops."""
-
-
-@pytest.mark.parametrize("statement", SLOW, ids=["recursion", "join", "instr", "replace"])
+@pytest.mark.parametrize("statement", SLOW, ids=["recursion", "join", "instr", "replace", "patch", "match"])
 async def test_a_statement_without_end_is_stopped(
     database: Path, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sql, "SECONDS", 0.5)
     assert "sql was stopped after 0.5 s" in await refused(database, statement)
+
+
+@pytest.mark.parametrize("statement", HEAVY, ids=range(len(HEAVY)))
+async def test_an_answer_keeps_its_size_whatever_is_selected(database: Path, statement: str) -> None:
+    table = await sql.run(database, statement)
+    assert weight(msgspec.json.encode((table.columns, table.rows)).decode()) <= sql.MOST_CHARACTERS
+    assert len(table.rows) >= 1
+    assert len(table.columns) == len(table.rows[0])
 
 
 async def refused(database: Path, statement: str) -> str:
@@ -144,6 +109,7 @@ async def refused(database: Path, statement: str) -> str:
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
     assert str(directory) not in str(refusal.value)
     assert "Traceback" not in str(refusal.value)
+    assert len(str(refusal.value)) < 400
     assert await rows(database, "SELECT count(*) FROM messages") == [[6]]
     return str(refusal.value)
 
@@ -198,7 +164,13 @@ def test_rows_are_halved_until_they_fit() -> None:
     rows: list[list[str | int | float | None]] = [["x" * 1000] for _ in range(100)]
     table = sql.fit(runner.Table(["a"], rows))
     assert (len(table.rows), table.truncated) == (25, True)
-    assert sql.fit(runner.Table(["a"], rows[:20])) == runner.Table(["a"], rows[:20])
+    assert sql.fit(runner.Table(["a"], rows[:20])) == sql.Answer(["a"], rows[:20], False)
+
+
+def test_a_row_too_large_for_an_answer_is_cut_and_not_left_out() -> None:
+    table = sql.fit(runner.Table(["a"] * 40, [["x" * 2000] * 40] * 3))
+    assert [{len(str(cell)) for cell in row} for row in table.rows] == [{500}]
+    assert table.truncated
 
 
 async def test_a_damaged_file_is_refused_without_its_path(layout: Layout) -> None:

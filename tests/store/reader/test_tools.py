@@ -120,6 +120,7 @@ async def test_a_row_is_read_by_its_seq(tools: Tools) -> None:
         ({"id": "../../etc/hosts"}, "id: no stored text"),
         ({"id": "0" * 16}, "id: no stored text"),
         ({"session_id": "s", "seq": 99}, "seq 99 is not in this session"),
+        ({"session_id": "s", "seq": 1 << 63}, "seq 9223372036854775808 is not in this session"),
         ({"session_id": "s", "seq": 1, "offset": 99}, "offset must be at most 12"),
     ],
 )
@@ -132,4 +133,6 @@ async def test_status_and_sql_answer(tools: Tools) -> None:
     assert (await answer(tools.context_status()))["messages"] == 3
     table = await answer(tools.smart_compact_sql("s", "SELECT count(*) AS n FROM lines"))
     by = {"user, first turn": 1, "assistant": 1, "tool result Bash": 1}
-    assert table == {"columns": ["n"], "rows": [[3]], "count_by": by}
+    assert table == {"columns": ["n"], "rows": [[3]], "truncated": False, "count_by": by}
+    nothing = await answer(tools.smart_compact_sql("s", "SELECT text FROM lines WHERE 0"))
+    assert nothing == {"columns": [], "rows": [], "truncated": False}
