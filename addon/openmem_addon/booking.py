@@ -80,6 +80,7 @@ class Booking:
             rows = chain(usage.output, previous=ticket.kept.fingerprint, thread=ticket.root or "")
             last = rows[-1].fingerprint if rows else ticket.kept.fingerprint
             session.state.keep_tail(usage.response_id, Tail(ticket.kept.key, last))
+            session.keep_reply(usage.response_id, rows)
         if session.owner and ticket.billed:
             marks = ticket.cache_marks
             event = UsageEvent(

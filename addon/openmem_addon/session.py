@@ -273,7 +273,8 @@ class Sessions:
         policy = self._policy(session, read, may_change=False)
         result, body = await self._work(_continue, inbound.route, conversation, thread, tail, policy)
         if self._settings.proxy_enabled:
-            self._storage.follow(session, result, thread)
+            whole = msgspec.structs.replace(result, rows=(*session.reply(previous), *result.rows))
+            self._storage.follow(session, whole, thread)
         last = result.rows[-1].fingerprint if result.rows else tail.fingerprint
         ticket = Ticket(
             session=session,

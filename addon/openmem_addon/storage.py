@@ -25,6 +25,9 @@ from .notices import Notice
 from .switch import Switch
 from .trimstate import Elsewhere, TrimState
 
+MOST_REPLIES = 16
+"""Kept responses whose words one session holds until they are continued; a client continues its newest."""
+
 
 class Session:
     """One session's state, held by the event loop."""
@@ -42,6 +45,17 @@ class Session:
         """Warnings given, each once."""
         self.flights = 0
         """Requests under way or unanswered."""
+        self._replies: dict[str, tuple[Row, ...]] = {}
+        """By response id: what the newest kept responses said. No request repeats it if the client continues one."""
+
+    def keep_reply(self, response: str, rows: tuple[Row, ...]) -> None:
+        self._replies[response] = rows
+        while len(self._replies) > MOST_REPLIES:
+            del self._replies[next(iter(self._replies))]
+
+    def reply(self, response: str) -> tuple[Row, ...]:
+        """Return the rows of a kept response; none where this process did not see its answer."""
+        return self._replies.get(response, ())
 
 
 class Wishes(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from openmem_addon.core import anthropic, rewrite, texts
 from openmem_addon.core.usage import Usage
 from openmem_store import blobs
 from openmem_store.queue import QueueFull
+from openmem_store.rows import Draft, chain
 from openmem_store.writer import SessionWriter, WriterBusy
 
 from fixtures.provider.wire import Json
@@ -973,6 +974,73 @@ async def test_a_request_in_flight_keeps_its_session(house: House, monkeypatch: 
     await house.ask(SHORT, sid=SID, usage=None)
     await house.settle()
     assert [sample.prompt for known in house.state().samples.values() for sample in known.values()] == [77]
+
+
+# --- requests that send only what is new -------------------------------------------------------------------
+
+
+def said(*words: str, **more: object) -> Json:
+    """Return a request on the Responses wire that keeps its response."""
+    items = [{"role": "user", "content": word} for word in words]
+    tools = [{"type": "function", "name": "mcp__openmem__smart_compact_search", "parameters": {}}]
+    return {"model": "m-1", "input": items, "tools": tools, "store": True, **more}
+
+
+def told(name: str, words: str) -> Usage:
+    """Return what the tap reads of an answer that the provider keeps."""
+    return Usage(50, response_id=name, output=(Draft("assistant", "text", None, words),))
+
+
+async def test_a_session_of_continued_responses_is_stored_whole_under_one_instruction(house: House) -> None:
+    """What the model said is in none of its requests."""
+    asked = [said("go"), said("next", previous_response_id="resp_1"), said("last", previous_response_id="resp_2")]
+    for number, request in enumerate(asked, 1):
+        answer = told(f"resp_{number}", f"answer {number}")
+        forwarded = await house.ask(request, path="/v1/responses", usage=answer)
+        assert forwarded == {**request, "instructions": texts.STANDING_INSTRUCTION}
+    await house.settle()
+    spoken = ["go", "answer 1", "next", "answer 2", "last"]
+    rows = chain(Draft("assistant" if "answer" in words else "user", "text", None, words) for words in spoken)
+    stored = house.select("SELECT fingerprint, thread, text FROM messages ORDER BY seq")
+    assert stored == [(row.fingerprint, row.thread, row.text) for row in rows]
+    assert house.events("usage", "trimmed, input_tokens") == [(0, 50)] * 3
+    assert house.lines == []
+
+
+async def test_a_response_that_was_continued_after_a_restart_goes_on_with_its_rows(open_house: Open) -> None:
+    """All but the reply itself, which nobody holds by then."""
+    house = open_house()
+    await house.ask(said("go"), path="/v1/responses", usage=told("resp_1", "so"))
+    await house.settle()
+    house.close()
+    house = open_house()
+    await house.ask(said("next", previous_response_id="resp_1"), path="/v1/responses")
+    await house.settle()
+    rows = chain([Draft("user", "text", None, "go"), Draft("assistant", "text", None, "so")])
+    (after,) = chain([Draft("user", "text", None, "next")], previous=rows[1].fingerprint, thread=rows[0].fingerprint)
+    stored = house.select("SELECT fingerprint, thread FROM messages ORDER BY seq")
+    assert stored == [(row.fingerprint, row.thread) for row in (rows[0], after)]
+
+
+async def test_a_request_that_continues_a_response_we_did_not_see_passes_and_is_said_once(house: House) -> None:
+    request = said("next", previous_response_id="resp_9")
+    for _ in range(2):
+        outcome = await house.send(request, path="/v1/responses")
+        assert (outcome.body, outcome.ticket) == (encode(request), None)
+    await house.settle()
+    assert house.rows() == []
+    assert len(house.lines) == 1
+    assert "continues a response we did not see" in house.lines[0]
+
+
+async def test_a_request_that_continues_a_response_is_never_trimmed(open_house: Open) -> None:
+    house = open_house(trim_tokens=10, compress_tokens=1)
+    await house.ask(said("go"), path="/v1/responses", usage=Usage(50, response_id="resp_1"))
+    force(house)
+    output = {"type": "function_call_output", "call_id": "c", "output": LONG}
+    request = {**said(), "input": [output], "previous_response_id": "resp_1"}
+    forwarded = await house.ask(request, path="/v1/responses")
+    assert forwarded == {**request, "instructions": texts.STANDING_INSTRUCTION}
 
 
 # --- whole sessions ----------------------------------------------------------------------------------------
