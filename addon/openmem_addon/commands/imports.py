@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
 
 import apsw
 import msgspec
@@ -19,6 +18,7 @@ from openmem_store.writer import SessionWriter
 
 from openmem_addon.commands import preferences, rollouts, transcripts, wiring
 from openmem_addon.commands.history import History, Source
+from openmem_addon.commands.terminal import Progress
 from openmem_addon.core.source import NotSplicable
 
 HELP = """\
@@ -83,7 +83,8 @@ def main(name: str, words: Sequence[str]) -> int:
     if not found:
         print("openmem-context: no transcripts of Claude Code or Codex were found here", file=sys.stderr)
         return 1
-    tally = run(Layout(settings.root), found, progress=sys.stderr if sys.stderr.isatty() else None)
+    with Progress("files", len(found)) as progress:
+        tally = run(Layout(settings.root), found, progress)
     named = {Path(word).absolute() for word in words}
     tally.failed += [
         f"{preferences.readable(path)} holds no session of Claude Code or Codex"
@@ -124,16 +125,14 @@ def given(words: Iterable[str]) -> list[tuple[Path, Source]]:
     return found
 
 
-def run(layout: Layout, found: Sequence[tuple[Path, Source]], *, progress: TextIO | None) -> Tally:
+def run(layout: Layout, found: Sequence[tuple[Path, Source]], progress: Progress) -> Tally:
     """Import files in this order. Never raises for one that is damaged or in use: the tally names it."""
     layout.prepare()
     place = layout.root.parent / "imported.json"
     book = _read(place)
     tally = Tally()
-    for number, (path, source) in enumerate(found, 1):
-        if progress is not None:
-            progress.write(f"\r{bar(number, len(found))} {source.title:<12}")
-            progress.flush()
+    for path, source in found:
+        progress.advance()
         stamp = (path.stat().st_mtime_ns, path.stat().st_size)
         if book.files.get(str(path)) == stamp:
             tally.unchanged += 1
@@ -154,8 +153,6 @@ def run(layout: Layout, found: Sequence[tuple[Path, Source]], *, progress: TextI
             tally.empty.append(path)
         if broken := max((history.broken for history in histories), default=0):
             tally.broken.append(f"{preferences.readable(path)}: {_count(broken, 'broken line')} passed over")
-    if progress is not None and found:
-        progress.write("\n")
     files.replace(place, msgspec.json.encode(book))
     return tally
 
@@ -198,12 +195,6 @@ def said(tally: Tally, place: str) -> list[str]:
     if tally.sessions:
         lines.append("search them from any agent with the search tools: ./run.sh install registers them")
     return lines
-
-
-def bar(done: int, all_of: int, *, width: int = 30) -> str:
-    """Return a progress bar of one line."""
-    full = width * done // all_of
-    return f"[{'#' * full}{' ' * (width - full)}] {done}/{all_of}"
 
 
 def _read(place: Path) -> Book:

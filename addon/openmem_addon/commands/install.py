@@ -11,7 +11,7 @@ import msgspec
 from openmem_store import settings as stored
 from openmem_store.layout import Layout
 
-from openmem_addon.commands import integration, ledger, overflow, preferences, wiring
+from openmem_addon.commands import integration, ledger, overflow, preferences, terminal, wiring
 from openmem_addon.commands.clients import CLIENTS
 from openmem_addon.commands.ledger import Ledger
 from openmem_addon.commands.wiring import Programs, Wanted, Wire
@@ -41,6 +41,9 @@ AFTERWARDS = {
     "codex": "restart Codex, agree to its new hooks under /hooks, and start it with ./run.sh codex to have it trimmed",
     "opencode": "restart OpenCode, and start it with ./run.sh opencode to have it trimmed",
 }
+
+COLOURS = {"  - ": "red", "  + ": "green"}
+"""Of a changed line on a terminal, by how it begins."""
 
 _FLAGS = {
     "install": ("--dry-run", "--at-once", "--on-demand", "--provider-plugin", "--no-provider-plugin"),
@@ -175,7 +178,7 @@ def change(wire: Wire, book: Ledger, name: str, *, dry: bool) -> bool | None:
         return None
     if (after or "") == (before or ""):
         return False
-    print("\n".join(diff(before or "", after or "", place)))
+    terminal.put([((line, COLOURS.get(line[:4], "")),) for line in diff(before or "", after or "", place)])
     if copy is not None:
         print(f"  (as it was: {preferences.readable(copy)})")
     return True

@@ -10,6 +10,7 @@ import apsw
 import pytest
 from openmem_addon.commands import imports, transcripts
 from openmem_addon.commands.history import zstd
+from openmem_addon.commands.terminal import Progress
 from openmem_store import registration
 from openmem_store.layout import Layout
 from openmem_store.registration import Registration
@@ -183,13 +184,11 @@ def test_where_nothing_is_found_it_says_so(capsys: pytest.CaptureFixture[str]) -
     assert "no transcripts of Claude Code or Codex were found here" in capsys.readouterr().err
 
 
-def test_progress_is_one_line_for_a_person(home: Path, layout: Layout) -> None:
-    shown = io.StringIO()
-    imports.run(layout, imports.everything(home, {}), progress=shown)
-    assert shown.getvalue().count("\r") == 2
-    assert "] 2/2 " in shown.getvalue()
-    assert shown.getvalue().count("\n") == 1
-    assert imports.bar(1, 4, width=8) == "[##      ] 1/4"
+def test_a_person_sees_how_many_files_are_done(home: Path, layout: Layout) -> None:
+    found = imports.everything(home, {})
+    with Progress("files", len(found), stream=io.StringIO()) as progress:
+        imports.run(layout, found, progress)
+    assert progress.done == len(found) == 2
 
 
 async def test_what_is_stored_is_found_by_search_without_a_proxy(home: Path, layout: Layout) -> None:

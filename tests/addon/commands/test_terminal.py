@@ -87,6 +87,7 @@ def test_nothing_that_is_shown_can_steer_the_terminal() -> None:
     page: Page = [("a\x1b[2Jb", ("c\x9b1md\n", "bold")), Table(("head",), (("e\x07f\rg",),))]
     assert terminal.plain(page) == ["a\ufffd[2Jbc\ufffd1md\ufffd", "head", "e\ufffdf\ufffdg"]
     assert [line.rstrip() for line in ESCAPE.sub("", shown(page)).splitlines()] == terminal.plain(page)
+    assert terminal.plain([("a\tb",)]) == ["a\tb"]
 
 
 def test_a_screen_of_its_own_is_left_as_it_was_found() -> None:
