@@ -27,7 +27,7 @@ GAP = "  "
 """Between two columns."""
 
 _UNSEEN = dict.fromkeys((*range(32), *range(127, 160)), "�")
-"""What is shown comes from agents, models and file names: none of it may steer a terminal."""
+"""What is shown comes from agents, models and file names: none of it, but a tab, may steer a terminal."""
 
 
 class Table(msgspec.Struct, frozen=True):
