@@ -33,17 +33,25 @@ LONGEST = 64 << 20
 
 def main() -> int:
     """Handle one event. Returns 0 whatever happens: a hook that fails may stop the agent."""
-    if sys.argv[1:] in (["--help"], ["-h"]) or sys.stdin.isatty():
-        print(HELP)
-        return 0
     try:
+        if sys.argv[1:] in (["--help"], ["-h"]) or os.isatty(0):
+            _say(1, HELP)
+            return 0
         event = json.loads(sys.stdin.buffer.read(LONGEST))
         line = handle(event, agent=sys.argv[1] if len(sys.argv) > 1 else None, environ=os.environ, now=time.time())
         if line is not None:
-            print(json.dumps({"systemMessage": line}))
+            _say(1, json.dumps({"systemMessage": line}))
     except Exception as error:
-        print(f"openmem-context-hook: {type(error).__name__}", file=sys.stderr)
+        try:
+            _say(2, f"openmem-context-hook: {type(error).__name__}")
+        except OSError:
+            return 0  # nobody listens
     return 0
+
+
+def _say(descriptor: int, line: str) -> None:
+    """Write a line past Python's buffers, which fail once more at the end; a closed stream must not be another's."""
+    os.write(descriptor, f"{line}\n".encode())
 
 
 def handle(event: Mapping[str, object], *, agent: str | None, environ: Mapping[str, str], now: float) -> str | None:

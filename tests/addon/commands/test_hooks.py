@@ -146,6 +146,26 @@ def test_an_event_that_is_none_stops_no_agent(layout: Layout, event: str) -> Non
     assert run(layout, event).stdout == ""
 
 
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full"])
+@pytest.mark.parametrize("event", ["[]", json.dumps(prompted("/smart-compact"))])
+def test_a_stream_that_is_closed_or_full_stops_no_agent(layout: Layout, streams: str, event: str) -> None:
+    script = f'"$0" -m openmem_addon.commands.hooks claude-code {streams}'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable],
+        env=environment(layout.root.parent),
+        input=event,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert done.stdout in ("", json.dumps({"systemMessage": hooks.RAISED}) + "\n")
+    assert done.stderr in (
+        "",
+        *(f"openmem-context-hook: {name}\n" for name in ("AttributeError", "TypeError", "OSError")),
+    )
+
+
 def test_a_store_that_cannot_be_written_stops_no_agent(layout: Layout) -> None:
     layout.root.parent.write_text("a file where the folder should be")
     done = run(layout, started())
