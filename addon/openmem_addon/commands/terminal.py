@@ -26,8 +26,8 @@ Line = tuple[Part, ...]
 GAP = "  "
 """Between two columns."""
 
-_UNSEEN = dict.fromkeys((*range(32), *range(127, 160)), "�")
-"""What is shown comes from agents, models and file names: none of it, but a tab, may steer a terminal."""
+_UNSEEN = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)), "\ufffd")
+"""What is shown comes from agents, models and file names: but for a tab, none of it may steer a terminal."""
 
 
 class Table(msgspec.Struct, frozen=True):
