@@ -11,7 +11,7 @@ MOST_LINES = 5
 """Matching lines shown of a row: the last ones, since a key that was set twice counts with its last value."""
 
 Span = tuple[int, int, int]
-"""A line that matches: its number from 1, and where in it the match begins and ends, in code points."""
+"""A line that matches: its number from 1, and where in the text the match begins and ends, in code points."""
 
 PAGE = 20_000
 """Characters of one page of a long text, unless the call asks otherwise."""

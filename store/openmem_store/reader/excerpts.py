@@ -24,9 +24,10 @@ def head(text: str, size: int) -> str:
 def lines(text: str, spans: Sequence[Span], size: int) -> str:
     """Show the last matching lines of a text, each with its number, in at most `size` characters or so."""
     shown: list[str] = []
-    parts = text.split("\n")
     for number, start, end in reversed(spans[-MOST_LINES:]):
-        line = f"{number}: {around(parts[number - 1], start, end, min(MOST_LINE, size))}"
+        begin = text.rfind("\n", 0, start) + 1
+        whole = text[begin : _after(text, start) - 1]
+        line = f"{number}: {around(whole, start - begin, end - begin, min(MOST_LINE, size))}"
         if shown and sum(map(len, shown)) + len(line) > size:
             break
         shown.append(line)
@@ -65,8 +66,10 @@ def matcher(words: Iterable[Word]) -> Callable[[str, Collection[int]], list[Span
         kept = {number: line for line, number in numbers.items() if number not in skipped}
         most = max((len(held[line]) for line in kept.values()), default=0)
         chosen = [(number, line) for number, line in kept.items() if len(held[line]) == most]
-        counted = [(number, 0, 0) for number, _ in chosen[:-MOST_LINES]]
-        return counted + [(number, *_centre(folded, line, finders)) for number, line in chosen[-MOST_LINES:]]
+        counted = [(number, line, line) for number, line in chosen[:-MOST_LINES]]
+        return counted + [
+            (number, *_centre(folded, line, finders, held[line])) for number, line in chosen[-MOST_LINES:]
+        ]
 
     return spans
 
@@ -77,7 +80,8 @@ _Finder = Callable[[str, int], Iterator[tuple[int, tuple[int, int]]]]
 
 def _finder(word: Word) -> _Finder:
     """Return what finds the lines with a word. A call of `find` for each line is all that most words need."""
-    expression = _expression(word)
+    pieces = _pieces(word)
+    piece = pieces[0]
 
     def by_pieces(text: str, start: int) -> Iterator[tuple[int, tuple[int, int]]]:
         while (match := expression.search(text, start)) is not None:
@@ -90,9 +94,10 @@ def _finder(word: Word) -> _Finder:
             yield text.rfind("\n", 0, place) + 1, (place, place + len(piece))
             start = _after(text, place)
 
-    pieces = _pieces(word)
-    piece = pieces[0]
-    return as_one if len(pieces) == 1 else by_pieces
+    if len(pieces) == 1:
+        return as_one
+    expression = re.compile(r"[\W_]+".join(map(re.escape, pieces)))
+    return by_pieces
 
 
 def _after(text: str, place: int) -> int:
@@ -112,8 +117,8 @@ def _numbered(text: str, starts: Iterable[int]) -> dict[int, int]:
     return numbers
 
 
-def _centre(text: str, line: int, finders: Iterable[_Finder]) -> tuple[int, int]:
-    """Return the densest stretch of one line, counted from where it starts."""
+def _centre(text: str, line: int, finders: Iterable[_Finder], held: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the densest stretch of one line. `held`: one place of each word that begins in it."""
     end = _after(text, line) - 1
     here = text[line:end]
     matches: list[tuple[int, int]] = []
@@ -122,17 +127,15 @@ def _centre(text: str, line: int, finders: Iterable[_Finder]) -> tuple[int, int]
         while (found := next(find(here, start), None)) is not None:
             matches.append(found[1])
             start = max(found[1][1], start + 1)
-    return _densest(sorted(matches))
+    # The parts of a word may stand on two lines; then it begins in this one.
+    begin, stop = _densest(sorted(matches) or [(start - line, min(stop, end) - line) for start, stop in held])
+    return line + begin, line + stop
 
 
 def _pieces(word: Word) -> list[str]:
     """Return the parts of a word between which anything may stand that is no token."""
     text = word.text.lower()
     return [piece for piece in re.split(r"[\W_]+", text) if piece] or [text] if word.tokens else [text]
-
-
-def _expression(word: Word) -> re.Pattern[str]:
-    return re.compile(r"[\W_]+".join(map(re.escape, _pieces(word))))
 
 
 def _densest(spans: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -93,7 +93,7 @@ class Search:
             return None
         try:
             query = future.result(max(0.0, self._until - time.monotonic()))
-            vectors.load(connection)
+            _load(connection)
         except Exception as error:  # of the model, or of an extension that this machine cannot load
             self.error = queries.said(error)
             return None
@@ -104,3 +104,11 @@ class Search:
     def progress(self) -> Progress | None:
         """Over all sessions taken in; None where embedding is off and none has vectors."""
         return self._progress
+
+
+def _load(connection: apsw.Connection) -> None:
+    """Give a connection sqlite-vec, unless an earlier search did."""
+    try:
+        connection.execute("SELECT vec_version()").fetchall()
+    except apsw.SQLError:
+        vectors.load(connection)

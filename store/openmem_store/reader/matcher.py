@@ -143,11 +143,13 @@ def spans(line: regress.Regex, text: str, ends: list[int]) -> list[Span]:
         start = encoded.rfind(b"\n", 0, end) + 1
         match = line.find(encoded[start:end].decode())
         assert match is not None
-        found.append(_span(encoded.count(b"\n", 0, start) + 1, encoded[start:end], match.range()))
+        where = match.range()
+        number = encoded.count(b"\n", 0, start) + 1
+        found.append((number, *_code_points(encoded, start + where.start, start + where.stop)))
     return found
 
 
-def _span(number: int, encoded: bytes, where: slice) -> Span:
+def _code_points(encoded: bytes, start: int, end: int) -> tuple[int, int]:
     """The engine counts UTF-8 bytes; excerpts are cut by code points."""
-    start = len(encoded[: where.start].decode(errors="ignore"))
-    return number, start, start + len(encoded[where.start : where.stop].decode(errors="ignore"))
+    begin = len(encoded[:start].decode(errors="ignore"))
+    return begin, begin + len(encoded[start:end].decode(errors="ignore"))

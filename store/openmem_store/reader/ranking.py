@@ -94,11 +94,12 @@ def best(
     slip away. With `near`, a row is also lifted by how far its similarity stands out.
     """
     groups, related = _groups(connection, found)
-    positions = rows.positions
+    everywhere = frozenset[int]().union(*groups)
+    nearest = frozenset(near.similarity) if near else frozenset[int]()
+    positions = rows.positions(everywhere | nearest)
     weights = [math.log((len(rows) + 1) / (len(group) + 0.5)) for group in groups]
     words = [Spread(positions.places(group), weight) for group, weight in zip(groups, weights, strict=True)]
-    nearest = frozenset(near.similarity) if near else frozenset[int]()
-    holding = positions.of(rows.allowed(frozenset[int]().union(*groups)) | nearest)
+    holding = positions.of(rows.allowed(everywhere) | nearest)
     scores = nearness.scores(list(holding), words, positions.last)
     if near is not None:
         lift(scores, holding, near)

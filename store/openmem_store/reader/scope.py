@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import apsw
 import msgspec
 
 from openmem_store.reader import echoes, turns
+from openmem_store.reader.known import Known, Origin
 
 MOST_HEADINGS = 20
 """Headings of a breakdown; the rest is counted as `other`."""
@@ -32,54 +34,44 @@ class Row(NamedTuple):
     name: str | None
 
 
-_COLUMNS = "seq, role, kind, name"
-_ONE = f"SELECT {_COLUMNS} FROM main.messages WHERE seq = ?"
-_ROWS = f"SELECT {_COLUMNS} FROM main.messages"
-_TEXTS = f"SELECT {_COLUMNS}, text FROM main.messages"
+_TEXTS = "SELECT seq, role, kind, name, text FROM main.messages"
+_MOVED = "SELECT seq FROM main.messages WHERE in_context = ? AND seq IN (SELECT value FROM json_each(?))"
 _LISTED = " AND seq IN (SELECT value FROM json_each(?))"
 _FOUND = "SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?"
 _NEWEST_FIRST = " ORDER BY seq DESC"
 
 
 class Rows:
-    """The rows of one session under the filters of a search, read when they are asked for.
+    """The rows of one session under the filters of a search, read when they are asked for."""
 
-    A session has thousands; a search for a rare word must not pay for them.
-    """
-
-    def __init__(self, connection: apsw.Connection, scope: Scope) -> None:
-        self.echoes = echoes.NO_ECHOES if scope.include_echoes else echoes.content(connection)
+    def __init__(self, connection: apsw.Connection, scope: Scope, known: Known | None = None) -> None:
+        """`known`: what earlier searches over this connection learnt."""
         self._connection = connection
-        self._include_echoes = scope.include_echoes
-        self._passing, self._given = _filters(scope)
-        self._known: dict[int, Row] = {}
+        self._scope = scope
+        self._known = known or Known(connection)
+        self.echoes = echoes.NO_ECHOES if scope.include_echoes else self._known.echoes
         self._asked: set[int] = set()
-        self._allowed: set[int] = set()
-        self._excluded: set[int] = set()
+        self._in_context: set[int] = set()
 
     def __getitem__(self, seq: int) -> Row:
-        row = self._known.get(seq)
-        if row is None:
-            (columns,) = self._connection.execute(_ONE, (seq,))
-            row = self._known[seq] = Row(*columns)
-        return row
+        return Row(seq, *self._known[seq])
 
     def __len__(self) -> int:
-        return self._count
+        return self._known.count
 
     def allowed(self, seqs: Collection[int]) -> frozenset[int]:
         """Return those of `seqs` that pass the filters and are no echo."""
-        self._read(seqs)
-        return frozenset(self._allowed.intersection(seqs))
+        return self.apart(seqs)[0]
 
-    def excluded(self, seqs: Collection[int]) -> int:
-        """Return how many of `seqs` only their being echoes keeps out."""
-        self._read(seqs)
-        return len(self._excluded.intersection(seqs))
+    def apart(self, seqs: Collection[int]) -> tuple[frozenset[int], int]:
+        """Return those of `seqs` that are allowed, and how many only their being echoes keeps out."""
+        passing = self._passing(seqs)
+        excluded = self._echoes(passing)
+        return frozenset(passing - excluded), len(excluded)
 
     def is_echo(self, row: Row) -> bool:
         """Tell whether a row is one of our own answers, or the call for one, and is to be left out."""
-        return not self._include_echoes and (row.seq in self.echoes.rows or echoes.own_tool(row.name))
+        return not self._scope.include_echoes and (row.seq in self.echoes.rows or echoes.own_tool(row.name))
 
     def texts(self, match: str = "") -> Iterator[tuple[Row, str]]:
         """Return every row that passes the filters, echoes too, and its text, the newest first.
@@ -89,11 +81,12 @@ class Rows:
         """
         found = self._found(match) if match else None
         more, given = ("", ()) if found is None else (_LISTED, (msgspec.json.encode(found).decode(),))
-        statement = _TEXTS + self._passing + more + _NEWEST_FIRST
-        rows = cast("Iterable[tuple[Any, ...]]", self._connection.execute(statement, (*self._given, *given)))
-        for *columns, text in rows:
-            row = self._known[columns[0]] = Row(*columns)
-            yield row, text
+        filters, values = _filters(self._scope)
+        statement = _TEXTS + filters + more + _NEWEST_FIRST
+        rows = cast("Iterable[tuple[Any, ...]]", self._connection.execute(statement, (*values, *given)))
+        for seq, *origin, text in rows:
+            self._known.note(seq, Origin(*origin))
+            yield Row(seq, *origin), text
 
     def _found(self, match: str) -> list[int] | None:
         try:
@@ -107,42 +100,42 @@ class Rows:
         Of the user's turns the first is apart: it holds the task, which often quotes the very lines that
         are counted. So are those that asked for something: they name it as the counted lines do.
         """
-        row = self[seq]
-        if row.role == "user":
+        role, kind, name = self._known[seq]
+        if role == "user":
             return self._turns.heading(seq)
-        if row.role == "tool":
-            return f"tool result {row.name}" if row.name else "tool result"
-        return {"tool_use": f"call {row.name}", "thinking": "thinking"}.get(row.kind, row.role)
+        if role == "tool":
+            return f"tool result {name}" if name else "tool result"
+        return {"tool_use": f"call {name}", "thinking": "thinking"}.get(kind, role)
 
-    @cached_property
-    def positions(self) -> turns.Positions:
-        return turns.Positions(self._connection)
+    def positions(self, seqs: Iterable[int]) -> turns.Positions:
+        """Return the positions of all rows, among them `seqs`."""
+        return self._known.positions(seqs)
 
     @cached_property
     def _turns(self) -> turns.Turns:
-        return turns.Turns(self._connection, self.echoes)
+        if self._scope.include_echoes:  # then a call counts by its tool's name alone
+            return turns.Turns(self._connection, self._known.calls())
+        return self._known.turns
 
-    @cached_property
-    def _count(self) -> int:
-        return int(self._connection.execute("SELECT count(*) FROM main.messages").get)
+    def _passing(self, seqs: Collection[int]) -> set[int]:
+        """Return those of `seqs` that pass the filters, echoes too."""
+        passing = self._known.of_roles(set(seqs), self._scope.roles)
+        if self._scope.in_context is None:
+            return passing
+        self._look(passing - self._asked)
+        return passing & self._in_context
 
-    def _read(self, seqs: Iterable[int]) -> None:
-        """Learn which of `seqs` pass the filters. Most rows of a session may be asked for: no call per row."""
-        missing = set(seqs) - self._asked
-        if not missing:
-            return
-        given = (*self._given, msgspec.json.encode(list(missing)).decode())
-        rows = list(
-            map(Row._make, cast("Iterable[Row]", self._connection.execute(_ROWS + self._passing + _LISTED, given)))
-        )
-        seqs, _, _, names = zip(*rows, strict=True) if rows else ((), (), (), ())
-        self._known.update(zip(seqs, rows, strict=True))
-        self._asked |= missing
-        passing = set(seqs)
-        own = any(map(echoes.own_tool, set(names)))
-        if not self._include_echoes and (own or not passing.isdisjoint(self.echoes.rows)):
-            self._excluded |= {row.seq for row in rows if self.is_echo(row)}
-        self._allowed |= passing - self._excluded
+    def _echoes(self, seqs: set[int]) -> set[int]:
+        if self._scope.include_echoes:
+            return set()
+        return seqs & self.echoes.rows | self._known.of_our_tools(seqs)
+
+    def _look(self, seqs: set[int]) -> None:
+        """Learn which of `seqs` are in context, or out of it, as the filter wants. It may change with any call."""
+        given = (self._scope.in_context, msgspec.json.encode(list(seqs)).decode())
+        found = cast("Iterable[tuple[int]]", self._connection.execute(_MOVED, given))
+        self._in_context.update(chain.from_iterable(found))
+        self._asked |= seqs
 
 
 def _filters(scope: Scope) -> tuple[str, tuple[str | bool, ...]]:

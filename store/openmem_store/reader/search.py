@@ -13,9 +13,11 @@ from typing import Literal
 import apsw
 import msgspec
 
-from openmem_store.reader import excerpts, ranking, results, scope, source, vectors, words
+from openmem_store.reader import excerpts, ranking, results, scope, vectors, words
 from openmem_store.reader.hybrid import Asked, Hybrid, Search
+from openmem_store.reader.known import Known
 from openmem_store.reader.results import Answer, Hit, Result
+from openmem_store.reader.sessions import Opened, once
 from openmem_store.reader.vectors import Nearest
 
 
@@ -57,15 +59,24 @@ class _Session(msgspec.Struct, frozen=True):
     find: results.FindLines
 
 
-def search(query: str, request: Request, files: dict[str, Path], *, why: str, hybrid: Hybrid | None = None) -> Answer:
+def search(
+    query: str,
+    request: Request,
+    files: dict[str, Path],
+    *,
+    why: str,
+    hybrid: Hybrid | None = None,
+    opened: Opened = once,
+) -> Answer:
     """Search the sessions of `files` (session id to database) for the words of a query.
 
-    With `hybrid`, also for rows that mean the same, in sessions that have vectors.
+    With `hybrid`, also for rows that mean the same, in sessions that have vectors. `opened` opens a file.
     """
     by_vectors = hybrid.begin(query, wanted=request.mode != "lexical") if hybrid else None
     with ExitStack() as stack:
         trying = _Trying()
-        matches = trying.each(files, lambda sid, path: _matches(stack, path, query, request, by_vectors))
+        known = trying.each(files, lambda sid, path: stack.enter_context(opened(path)))
+        matches = trying.each(known, lambda sid, each: _matches(each, files[sid], query, request, by_vectors))
         near = trying.each(matches, lambda sid, each: _nearest(each, request, by_vectors))
         mixed = any(each is not None for each in near.values())
         found = trying.each(near, lambda sid, each: _ordered(matches[sid], each, request, mixed=mixed))
@@ -111,21 +122,21 @@ class _Trying:
         return done
 
 
-def _matches(stack: ExitStack, path: Path, query: str, request: Request, by_vectors: Search | None) -> _Matches:
-    connection = stack.enter_context(source.opened(path))
+def _matches(known: Known, path: Path, query: str, request: Request, by_vectors: Search | None) -> _Matches:
+    connection = known.connection
     asked = by_vectors.session(connection, path) if by_vectors else None
-    rows = scope.Rows(connection, request.scope)
+    rows = scope.Rows(connection, request.scope, known)
     found = [
         _apart(connection, words.find(connection, word), rows)
         for word in words.parse(query, words.Tokenizer(connection))
     ]
     everywhere = Counter(chain.from_iterable(each.seqs for each in found))
-    allowed = rows.allowed(everywhere)
+    allowed, excluded = rows.apart(everywhere)
     matched = {seq: count for seq, count in everywhere.items() if seq in allowed}
     lines = Counter[str]()
     for seq, count in words.line_counts(connection, found, allowed, rows.echoes.lines).items():
         lines[rows.heading(seq)] += count
-    return _Matches(connection, rows, rows.excluded(everywhere), lines, found, matched, asked)
+    return _Matches(connection, rows, excluded, lines, found, matched, asked)
 
 
 def _nearest(matches: _Matches, request: Request, by_vectors: Search | None) -> Nearest | None:

@@ -9,8 +9,6 @@ from typing import cast
 import apsw
 import msgspec
 
-from openmem_store.reader import echoes
-
 FIRST = "user, first turn"
 """Before the first reply of a thread: the task."""
 
@@ -26,11 +24,7 @@ _FIRST_REPLY = "SELECT min(seq) FROM main.messages WHERE thread = ? AND role = '
 _LAST_OF_USER = """
 SELECT seq FROM main.messages WHERE thread = ?1 AND seq < ?2 AND role = 'user' ORDER BY seq DESC LIMIT 1"""
 _BEFORE = "SELECT seq, role FROM main.messages WHERE thread = ? AND seq <= ? ORDER BY seq DESC"
-# A scan: over the index each row would be looked up one by one.
-_OWN_CALLS = """
-SELECT seq, name FROM main.messages NOT INDEXED
-WHERE thread = ?1 AND kind = 'tool_use'
-  AND (name LIKE '%smart\\_compact\\_%' ESCAPE '\\' OR seq IN (SELECT value FROM json_each(?2)))"""
+_CALLS = "SELECT seq FROM main.messages WHERE thread = ? AND seq IN (SELECT value FROM json_each(?))"
 _THREAD = "SELECT thread FROM main.messages WHERE seq = ?"
 _GAPLESS = """
 SELECT (SELECT max(seq) FROM main.messages) - (SELECT min(seq) FROM main.messages) + 1
@@ -44,9 +38,10 @@ _END = 1 << 62
 class Turns:
     """The user's turns of the threads of one session, each thread read when it is first asked about."""
 
-    def __init__(self, connection: apsw.Connection, found: echoes.Echoes) -> None:
+    def __init__(self, connection: apsw.Connection, calls: Collection[int]) -> None:
+        """`calls`: the rows that call a tool of ours."""
         self._connection = connection
-        self._echoes = found.rows
+        self._calls = msgspec.json.encode(list(calls)).decode()
         self._only = only_thread(connection)
         self._threads: dict[str, tuple[int, frozenset[int]]] = {}
 
@@ -64,9 +59,8 @@ class Turns:
         return self._connection.execute(_FIRST_REPLY, (thread,)).get or _END
 
     def _asking(self, thread: str) -> frozenset[int]:
-        given = (thread, msgspec.json.encode(list(self._echoes)).decode())
-        calls = cast("Iterable[tuple[int, str]]", self._connection.execute(_OWN_CALLS, given))
-        ends = [_END, *(seq for seq, name in calls if seq in self._echoes or echoes.own_tool(name))]
+        calls = cast("Iterable[tuple[int]]", self._connection.execute(_CALLS, (thread, self._calls)))
+        ends = [_END, *(seq for (seq,) in calls)]
         found: set[int] = set()
         for end in ends:
             last = self._connection.execute(_LAST_OF_USER, (thread, end)).get

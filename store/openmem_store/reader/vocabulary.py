@@ -82,6 +82,8 @@ class Vocabulary:
             for first in range(len(parts))
             for last in range(first + 2, len(parts) + 1)
         }
+        if not wanted:
+            return {}
         return {term: wanted[term] for term in self._terms(_EXACT, (msgspec.json.encode(list(wanted)).decode(),))}
 
     def slips(self, word: Word) -> tuple[str, ...]:

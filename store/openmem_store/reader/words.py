@@ -5,6 +5,7 @@ Any text is a legal query: each word becomes a quoted FTS5 string, so no charact
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import cast
@@ -127,10 +128,17 @@ class _Lines:
         if self._parts:
             return self._query(_COUNT, seqs, " GROUP BY l.message_seq")
         ids = list(_first_column(self._connection.execute(_LINE_IDS, (self._match,))))
-        spans = _spans(self._connection, seqs) if len(ids) > len(seqs) else None
+        if len(ids) <= len(seqs):
+            return self._of_lines(ids, seqs)
+        spans = _spans(self._connection, seqs)
         if spans is None:
             return self._query(_COUNT, seqs, " GROUP BY l.message_seq")
         return {seq: bisect_right(ids, last) - bisect_left(ids, first) for seq, first, last in spans}
+
+    def _of_lines(self, ids: Sequence[int], seqs: Collection[int]) -> dict[int, int]:
+        """Return the counts of these rows from the lines found: few are looked up one by one."""
+        rows = Counter(_first_column(self._connection.execute(_ROWS_OF, (_list(ids),))))
+        return {seq: rows[seq] for seq in seqs if seq in rows}
 
     def among(self, seq: int, numbers: Collection[int]) -> int:
         """Return how many of these lines of one row match."""
@@ -165,6 +173,7 @@ def _spans(connection: apsw.Connection, seqs: Sequence[int]) -> list[tuple[int, 
 _BY_TOKENS = "SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?"
 _BY_SCAN = "SELECT seq FROM main.messages WHERE instr(lower(text), ?) > 0"
 _LINE_IDS = "SELECT rowid FROM main.lines_fts WHERE lines_fts MATCH ? ORDER BY rowid"
+_ROWS_OF = "SELECT l.message_seq FROM json_each(?) f CROSS JOIN main.lines l ON l.id = f.value"
 _COUNT = "SELECT l.message_seq, count(*)"
 _IN_LINES = " AND l.line_no IN (SELECT value FROM json_each(?))"
 # CROSS JOIN fixes the order: from the index to the lines, never over all lines.

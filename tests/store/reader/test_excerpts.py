@@ -43,6 +43,12 @@ def test_a_match_longer_than_the_window_shows_its_start() -> None:
     assert excerpts.around("x" * 1000 + "START" + "y" * 5000, 1000, 6005, 100).startswith("…START")
 
 
+def test_a_word_whose_parts_stand_on_two_lines_shows_the_first() -> None:
+    text = "filler\nmy KEY\n7 follows"
+    assert find(text, "key-7") == [(2, 10, 13)]
+    assert excerpts.lines(text, find(text, "key-7"), 1000) == "2: my KEY"
+
+
 def test_cuts_fall_on_code_points() -> None:
     line = "😀" * 3000
     assert set(excerpts.around(line, 1500, 1501, 100)) == {"😀", "…"}
@@ -61,4 +67,4 @@ def test_text_without_the_words_has_no_lines() -> None:
 
 def test_of_a_huge_row_the_end_is_looked_at() -> None:
     text = "needle\n" + "x" * 50 + "\n" + ("filler line\n" * 100_000) + "needle"
-    assert find(text, "needle") == [(100_003, 0, 6)]
+    assert find(text, "needle") == [(100_003, len(text) - 6, len(text))]

@@ -11,6 +11,7 @@ from openmem_store.reader import search
 from openmem_store.reader.hybrid import Hybrid
 from openmem_store.reader.results import Answer
 from openmem_store.reader.scope import Scope
+from openmem_store.reader.sessions import Sessions
 from openmem_store.settings import Settings
 
 from tests.store.reader.conversation import replied, returned, said, store
@@ -53,6 +54,15 @@ def test_a_row_that_shares_no_word_is_found_by_its_meaning(layout: Layout, known
     assert (answer.total_matches, answer.line_matches) == (0, 0), "counts are of words alone"
     assert answer.vectors == Progress(filled=61)
     assert (answer.embedding_error, known.asked) == (None, [QUERY])
+
+
+def test_a_file_that_stays_open_answers_as_one_that_is_opened(layout: Layout, known: Known) -> None:
+    path, kept, sessions = harbour(layout), hybrid(layout), Sessions(layout.sessions, idle_seconds=3600.0)
+    request = search.Request(Scope(("user", "tool"), None, include_echoes=False), 8)
+    for _ in range(2):
+        answer = search.search(QUERY, request, {"s": path}, why="w", hybrid=kept, opened=sessions.opened)
+        assert answer == ask(QUERY, kept, path)
+    sessions.close()
 
 
 def test_a_row_that_holds_the_words_leads_over_one_that_is_only_near(layout: Layout, known: Known) -> None:

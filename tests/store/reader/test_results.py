@@ -25,7 +25,8 @@ def test_a_short_row_is_shown_whole(layout: Layout) -> None:
 
 def test_a_long_row_is_shown_by_its_matching_lines(layout: Layout) -> None:
     text = "\n".join(f"line {n}" for n in range(1000))
-    shown = show(layout, returned("Bash", text), results.Hit("s", 1, spans=((7, 0, 4), (900, 0, 4)), matching_lines=40))
+    spans = ((7, text.index("line 6"), 0), (900, text.index("line 899"), 0))
+    shown = show(layout, returned("Bash", text), results.Hit("s", 1, spans=spans, matching_lines=40))
     assert (shown.excerpt, shown.matching_lines) == ("7: line 6\n900: line 899", 40)
 
 

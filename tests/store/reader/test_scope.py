@@ -35,9 +35,8 @@ def rows(layout: Layout, chosen: scope.Scope) -> Generator[scope.Rows]:
 
 def test_filters_narrow_and_echoes_are_counted_apart(layout: Layout) -> None:
     with rows(layout, scope.Scope(("user", "tool"), None, include_echoes=False)) as found:
-        assert found.allowed(range(1, 100)) == {1, 3, 5, 6}
-        assert found.excluded(range(1, 100)) == 1
-        assert (found.allowed({2, 5}), found.excluded({5})) == ({5}, 0)
+        assert found.apart(range(1, 100)) == ({1, 3, 5, 6}, 1)
+        assert (found.allowed({2, 5}), found.apart({5})) == ({5}, ({5}, 0))
         assert len(found) == 8
 
 
@@ -48,7 +47,7 @@ def test_rows_in_context_and_out_of_it_are_told_apart(layout: Layout) -> None:
 
 def test_echoes_pass_when_asked_for(layout: Layout) -> None:
     with rows(layout, scope.Scope(("tool",), None, include_echoes=True)) as found:
-        assert (found.allowed(range(1, 9)), found.excluded(range(1, 9))) == ({5, 6, 8}, 0)
+        assert found.apart(range(1, 9)) == ({5, 6, 8}, 0)
 
 
 def test_texts_come_newest_first_under_the_filters(layout: Layout) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import echoes, source, turns
+from openmem_store.reader import source, turns
+from openmem_store.reader.known import Known
 
 from tests.store.reader.conversation import Draft, called, replied, returned, said, store
 
@@ -12,7 +13,7 @@ SEARCH = "mcp__openmem__smart_compact_search"
 def headings(layout: Layout, *drafts: Draft) -> dict[int, str]:
     """Return the heading of every row of the user."""
     with source.opened(store(layout, "s", *drafts)) as connection:
-        found = turns.Turns(connection, echoes.content(connection))
+        found = Known(connection).turns
         rows = connection.execute("SELECT seq FROM messages WHERE role = 'user'").fetchall()
         return {seq: found.heading(seq) for (seq,) in rows}
 
