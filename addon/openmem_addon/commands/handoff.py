@@ -1,5 +1,6 @@
 """Own `handoff`: the opening prompt with which any other agent goes on with a stored session."""
 
+import itertools
 from collections.abc import Sequence
 from typing import cast
 
@@ -16,6 +17,13 @@ usage: ./run.sh handoff SESSION
 
 Prints an opening prompt for another agent that has the search tools: what the session was about, where it stands,
 and how to look up everything else."""
+
+CONTINUED = (
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem and produced a summary",
+    "What did we do so far?",
+)
+"""What Claude Code, Codex and OpenCode begin a conversation with after they compacted the one before."""
 
 MOST_TASK, MOST_LAST = 2_000, 1_500
 """Characters of the first and of the last words that are quoted; the rest is a search away."""
@@ -65,32 +73,47 @@ def read(connection: apsw.Connection) -> Story:
     """Return the story of a session's longest conversation. Raises apsw.Error."""
     found = connection.execute("SELECT fingerprint, thread, role, kind, name, text FROM messages ORDER BY seq")
     rows = [Row(*fields) for fields in cast("list[tuple[str, str, Role, Kind, str | None, str]]", found.fetchall())]
-    said = [row for row in longest(rows) if row.kind == "text" and row.name is None and row.text.strip()]
+    said = [row for row in conversation(rows) if row.kind == "text" and row.name is None and row.text.strip()]
     wishes = [row.text for row in said if row.role == "user" and not identify.is_wrapper(row.text)]
-    answers = [row.text for row in said if row.role == "assistant"]
-    return Story(len(rows), (wishes or [""])[0], (wishes or [""])[-1], (answers or [""])[-1])
+    asked = [text for text in wishes if not text.startswith(CONTINUED)] or wishes or [""]
+    answers = [row.text for row in said if row.role == "assistant"] or [""]
+    return Story(len(rows), asked[0], asked[-1], answers[-1])
 
 
-def longest(rows: Sequence[Row]) -> list[Row]:
-    """Return the longest conversation among the rows of a session, in its order.
+def conversation(rows: Sequence[Row]) -> list[Row]:
+    """Return the conversation of a session from its first request on, over the summaries of its client."""
+    summaries = [place for place, row in enumerate(rows) if row.role == "user" and row.text.startswith(CONTINUED)]
+    parts = [longest(rows[: summaries[0]] if summaries else rows)]
+    for place, following in itertools.pairwise((*summaries, len(rows))):
+        parts.append(longest(rows[place:following], through=rows[place]))
+    return [row for part in parts for row in part]
+
+
+def longest(rows: Sequence[Row], *, through: Row | None = None) -> list[Row]:
+    """Return the longest conversation among the rows of a session, in its order, or the longest through one row.
 
     Subagents, forks and rewound attempts lie between its rows, some under the same first row; but each row's
     fingerprint proves which row it followed.
     """
     before: dict[str, Row | None] = {}
     depth: dict[str, int] = {}
+    passes: set[str] = set()
     for place, row in enumerate(rows):
         earlier = reversed(rows[:place])
         candidates = (None, *earlier) if row.fingerprint == row.thread else earlier
         former = next((each for each in candidates if _follows(row, each)), None)
         before[row.fingerprint] = former
         depth[row.fingerprint] = depth[former.fingerprint] + 1 if former else 1
-    conversation: list[Row] = []
-    row = max(rows, key=lambda each: depth[each.fingerprint], default=None)
+        if through in (None, row) or (former and former.fingerprint in passes):
+            passes.add(row.fingerprint)
+    found: list[Row] = []
+    row = max(
+        (each for each in rows if each.fingerprint in passes), key=lambda each: depth[each.fingerprint], default=None
+    )
     while row is not None:
-        conversation.append(row)
+        found.append(row)
         row = before[row.fingerprint]
-    return conversation[::-1]
+    return found[::-1]
 
 
 def _follows(row: Row, former: Row | None) -> bool:

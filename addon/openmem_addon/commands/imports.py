@@ -99,7 +99,7 @@ def main(name: str, words: Sequence[str]) -> int:
 
 
 def everything(home: Path, environ: Mapping[str, str]) -> list[tuple[Path, Source]]:
-    """Return every file of every agent, the oldest first: what is imported last is what a search looks at first."""
+    """Return every file of every agent, the oldest session first: what is imported last is looked at first."""
     found = [
         (path, source)
         for agent, source in SOURCES.items()
@@ -107,7 +107,7 @@ def everything(home: Path, environ: Mapping[str, str]) -> list[tuple[Path, Sourc
         for path in source.folder(wiring.folder(agent, home, environ)).glob(pattern)
         if path.is_file()
     ]
-    return sorted(found, key=lambda each: (each[0].stat().st_mtime_ns, each[0]))
+    return sorted(found, key=lambda each: _age(each[0]))
 
 
 def given(words: Iterable[str]) -> list[tuple[Path, Source]]:
@@ -120,9 +120,16 @@ def given(words: Iterable[str]) -> list[tuple[Path, Source]]:
         if not path.exists():
             raise ValueError(f"{word}: no such file or folder")
         named = [path] if path.is_file() else [*path.glob("**/*.jsonl"), *path.glob("**/rollout-*.jsonl.zst")]
-        named.sort(key=lambda each: each.stat().st_mtime_ns)
+        named.sort(key=_age)
         found += [(each, SOURCES["codex" if each.name.startswith("rollout-") else "claude"]) for each in named]
     return found
+
+
+def _age(path: Path) -> tuple[int, bool, Path]:
+    """Return what sorts files by age, a subagent's behind its session's own: that one was begun first."""
+    session = path.parents[1].with_name(f"{path.parents[1].name}.jsonl") if path.parent.name == "subagents" else path
+    first = session if session.is_file() else path
+    return first.stat().st_mtime_ns, path != first, path
 
 
 def run(layout: Layout, found: Sequence[tuple[Path, Source]], progress: Progress) -> Tally:

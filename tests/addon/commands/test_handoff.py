@@ -48,6 +48,20 @@ def test_it_says_what_the_session_was_about_and_where_it_stands(capsys: pytest.C
     assert "Look around" not in said, "that was another conversation of the session"
 
 
+def test_a_session_that_its_client_compacted_began_with_its_first_request() -> None:
+    """And it stands where it stands now, however much longer a part before, or a subagent, was."""
+    summary = Draft("user", "text", None, f"{handoff.CONTINUED[0]} that ran out of context.")
+    later = chain([summary, Draft("assistant", "text", None, "Next.")])
+    task = chain([Draft("user", "text", None, "Look around."), *TALK[2:]])
+    rows = [*chain(TALK), *later, *task]
+    assert handoff.conversation(rows) == [*chain(TALK), *later]
+    more = chain(
+        [Draft("user", "text", None, "Stop."), Draft("assistant", "text", None, "Well.")],
+        previous=later[-1].fingerprint,
+    )
+    assert [row.text for row in handoff.conversation([*rows, *more])][-2:] == ["Stop.", "Well."]
+
+
 def test_a_long_text_is_cut_in_its_middle() -> None:
     story = handoff.Story(1, "a" * 3000, "a" * 3000, "")
     said = handoff.prompt("s", story, cwd=None)

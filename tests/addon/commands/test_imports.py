@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,15 @@ def test_a_session_that_a_proxy_writes_is_left_to_it(
     assert "1 session in use by a proxy, which stores them itself" in capsys.readouterr().out
     assert imports.main("import", []) == 0
     assert len(rows(layout, SID)) == 5
+
+
+def test_a_subagent_is_stored_behind_its_session(home: Path, layout: Layout) -> None:
+    """Its file is older: the session went on after it."""
+    lines = [{**line, "isSidechain": True} for line in told([user("A task."), assistant("It is done.")])]
+    inner = write(home / ".claude/projects/-p/one/subagents/agent-1.jsonl", lines)
+    os.utime(inner, ns=(1, 1))
+    imports.main("import", [str(home / ".claude")])
+    assert [row[4] for row in rows(layout, SID)][-3:] == ["Done.", "A task.", "It is done."]
 
 
 def test_a_registration_that_is_there_stays(home: Path, layout: Layout) -> None:
