@@ -12,6 +12,8 @@ from openmem_store.queue import QueueClosed, QueueFull, WriteQueue
 from openmem_store.rows import Draft, Row, chain
 from openmem_store.writer import SessionWriter, WriterBusy
 
+from tests.store import unprivileged
+
 LONG = 30.0
 """Seconds after which a test gives up waiting for another thread."""
 
@@ -268,3 +270,87 @@ def test_a_long_log_is_checkpointed_after_the_answer(make: Callable[..., WriteQu
     queue.call("s", sync(rows)).result(LONG)
     queue.call("s", lambda writer: None).result(LONG)
     assert layout.database("s").stat().st_size > 4 << 20
+
+
+WRITE = """
+import json, os, resource
+import apsw
+from openmem_store import schema
+from openmem_store.layout import Layout
+from openmem_store.queue import WriteQueue
+from openmem_store.rows import Draft, chain
+
+layout = Layout(Path(sys.argv[1]))
+log = []
+queue = WriteQueue(layout, version="v", log=log.append)
+
+def write(sid, rows):
+    rows = chain(Draft("user", "text", None, str(number)) for number in range(rows))
+    try:
+        queue.call(sid, lambda writer: writer.sync(rows, dropped=(), cut=None, owned=0, blobs={}, at="t")).result(60)
+    except (OSError, apsw.Error) as error:
+        return type(error).__name__
+    return "stored"
+
+def done(said):
+    queue.close()
+    counts = {}
+    for path in sorted(layout.sessions.glob("*.db")):
+        connection = schema.open_reader(path)
+        counts[path.stem] = connection.execute("SELECT count(*) FROM messages").get
+        connection.close()
+    print(json.dumps([said, log, counts]))
+"""
+
+CLOSE = """
+folders = [layout.root / name for name in sys.argv[2:]]
+said = [write("open", 1)]
+for folder in folders:
+    folder.chmod(0o500)
+said += [write("open", 2), write("old", 2), write("new", 1)]
+for folder in folders:
+    folder.chmod(0o700)
+said += [write("open", 3), write("old", 3), write("new", 2)]
+done(said)
+"""
+
+
+@pytest.mark.parametrize("folders", [["sessions"], ["sessions", "."]])
+def test_a_folder_that_may_not_be_written_is_the_callers_to_know_and_the_next_request_heals_it(
+    layout: Layout, say: Callable[..., tuple[Row, ...]], folders: list[str]
+) -> None:
+    """A session that is open has its files already."""
+    writer = SessionWriter(layout.database("old"), version="v")
+    sync(say("0"))(writer)
+    writer.close()
+    said, log, counts = unprivileged.run(WRITE + CLOSE, str(layout.root), *folders)
+    assert said.pop(2) in ("ReadOnlyError", "CantOpenError")  # by SQLite's version
+    assert said == ["stored", "stored", "PermissionError", "stored", "stored", "stored"]
+    assert log == []
+    assert counts == {"new": 2, "old": 3, "open": 3}
+
+
+EXHAUST = """
+said = [write("open", 1)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+taken = []
+while True:
+    try:
+        taken.append(os.dup(2))
+    except OSError:
+        break
+said += [write("open", 2), write("new", 1)]
+os.close(taken.pop())
+said += [write("new", 1)]
+for each in taken:
+    os.close(each)
+said += [write("open", 3), write("new", 2)]
+done(said)
+"""
+
+
+def test_without_a_descriptor_left_open_sessions_are_written_and_others_with_their_next_request(layout: Layout) -> None:
+    said, log, counts = unprivileged.run(WRITE + EXHAUST, str(layout.root))
+    assert said == ["stored", "stored", "OSError", "CantOpenError", "stored", "stored"]
+    assert log == []
+    assert counts == {"new": 2, "open": 3}

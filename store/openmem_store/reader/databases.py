@@ -1,5 +1,7 @@
 """Own which session files a call reads."""
 
+import contextlib
+import os
 from pathlib import Path
 
 import msgspec
@@ -24,10 +26,12 @@ class Choice(msgspec.Struct, frozen=True):
 def choose(layout: Layout, sid: str | None, *, cwd: Path) -> Choice:
     """Return the one named session, else recent sessions of this workspace, else recent sessions of any.
 
-    Raises RefusedError for a session that has no database, or a store without one.
+    Raises RefusedError for a session that has no database, or a store without one, and OSError where that
+    cannot be told.
     """
     if sid is not None:
         if not layout.database(sid).is_file():
+            reach(layout.database(sid))
             raise RefusedError(
                 f"session_id {sid!r} has no stored messages: use the id from the pointer in your context, "
                 "or leave session_id out to search the recent sessions of this workspace"
@@ -35,6 +39,7 @@ def choose(layout: Layout, sid: str | None, *, cwd: Path) -> Choice:
         return Choice((sid,), "the session you named")
     recent = stored(layout)
     if not recent:
+        reach(layout.sessions)
         raise RefusedError("nothing is stored yet: no request of an agent has passed the proxy on this machine")
     root = workspace(cwd)
     here = [sid for sid in recent if _registered_under(layout, sid, root)]
@@ -42,6 +47,17 @@ def choose(layout: Layout, sid: str | None, *, cwd: Path) -> Choice:
         return Choice(tuple(here[:MOST_SESSIONS]), f"the {len(here[:MOST_SESSIONS])} newest sessions of this workspace")
     newest = tuple(recent[:MOST_SESSIONS])
     return Choice(newest, f"no session is registered for this workspace, so the {len(newest)} newest of all")
+
+
+def reach(path: Path) -> None:
+    """Raise OSError unless a file or folder can be looked at or is surely not there.
+
+    To look for files raises nothing where a folder may not be read or no descriptor is left: it finds none.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()
+        if path.is_dir():
+            os.scandir(path).close()
 
 
 def stored(layout: Layout) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ def left_out(shown: Sequence[Result], found: int) -> str | None:
     return f"the answer was full after {len(shown)} of {found} rows: lower limit or context, or name more words"
 
 
-UNREADABLE = (apsw.Error, schema.UnsupportedSchema, UnicodeDecodeError)
+UNREADABLE = (apsw.Error, schema.UnsupportedSchema, UnicodeDecodeError, OSError)
 """What the reading of one session may raise."""
 
 DAMAGED = "damaged"

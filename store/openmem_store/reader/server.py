@@ -105,13 +105,19 @@ def _said(error: ToolError, known: dict[str, Any]) -> str:
             return str(refused)
         case ValidationError() as invalid:
             return _arguments(invalid, known)
+        case OSError() as refused if refused.strerror:
+            print(f"openmem-context-mcp: {_place(refused)}: {refused.strerror}", file=sys.stderr)
+            return f"the system refused what this call needs ({refused.strerror}); other calls may still work"
         case BaseException() as crash:
-            where = traceback.extract_tb(crash.__traceback__)[-1]
-            place = f"{type(crash).__name__} at {Path(where.filename).name}:{where.lineno}"
-            print(f"openmem-context-mcp: {place}", file=sys.stderr)
-            return f"the call failed inside the server ({place}); nothing was changed, other calls still work"
+            print(f"openmem-context-mcp: {_place(crash)}", file=sys.stderr)
+            return f"the call failed inside the server ({_place(crash)}); nothing was changed, other calls still work"
         case None:
             return str(error)
+
+
+def _place(error: BaseException) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
 
 
 def _arguments(invalid: ValidationError, known: dict[str, Any]) -> str:

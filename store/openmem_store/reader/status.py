@@ -8,7 +8,7 @@ import msgspec
 
 from openmem_store import registration, schema, version
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, source
+from openmem_store.reader import databases, results, source
 
 MOST_SESSIONS = 10
 """Sessions listed one by one."""
@@ -84,14 +84,19 @@ class _Counts(msgspec.Struct):
 
 
 def summary(layout: Layout, *, now: float) -> Summary:
-    """Summarise the store under `layout`; `now` is seconds since the epoch. Never raises for a bad session file."""
+    """Summarise the store under `layout`; `now` is seconds since the epoch. Never raises for a bad session file.
+
+    Raises OSError for a store that cannot be looked into.
+    """
     sids = databases.stored(layout)
+    if not sids:
+        databases.reach(layout.sessions)
     counts: dict[str, _Counts] = {}
     for sid in sids:
         try:
             with source.opened(layout.database(sid)) as connection:
                 counts[sid] = _count(connection)
-        except (apsw.Error, schema.UnsupportedSchema):
+        except results.UNREADABLE:
             continue
     usage = Usage(*(sum(column) for column in zip(*map(_sums, counts.values()), strict=True))) if counts else Usage()
     newest = max((each.proxy for each in counts.values() if each.proxy is not None), default=None)

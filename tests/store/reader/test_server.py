@@ -21,6 +21,7 @@ from openmem_store.reader.echoes import ANSWER_MARKER
 from openmem_store.reader.server import Server
 from openmem_store.reader.tools import Tools
 
+from tests.store import unprivileged
 from tests.store.reader.conversation import returned, said, store
 
 MODULE = ["-m", "openmem_store.reader.server"]
@@ -223,6 +224,79 @@ async def test_half_a_surrogate_pair_is_what_the_store_made_of_it(
     result = await Server(Tools(layout, tmp_path)).call_tool(name, arguments)
     found = json.loads(result.content[0].text)  # type: ignore[union-attr]
     assert found.get("total_matches", len(found.get("rows", ()))) == 1
+
+
+CALL_EVERY_TOOL = """
+import asyncio, json, os, resource
+from openmem_store.layout import Layout
+from openmem_store.reader.server import Server
+from openmem_store.reader.tools import Tools
+
+root = Path(sys.argv[1])
+server = Server(Tools(Layout(root), root))
+CALLS = (
+    ("smart_compact_search", {"query": "K1"}),
+    ("smart_compact_search", {"pattern": "^SET"}),
+    ("smart_compact_sql", {"session_id": "s", "sql": "SELECT count(*) FROM messages"}),
+    ("smart_compact_get", {"session_id": "s", "seq": 1}),
+    ("context_status", {}),
+)
+
+def answers():
+    return asyncio.run(all_of_them())
+
+async def all_of_them():
+    return [await one(*call) for call in CALLS]
+
+async def one(name, arguments):
+    try:
+        return (await server.call_tool(name, arguments)).content[0].text
+    except Exception as error:
+        return str(error)
+"""
+
+EXHAUST = """
+async def exhausted():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    first = await all_of_them()
+    taken = []
+    while True:
+        try:
+            taken.append(os.dup(2))
+        except OSError:
+            break
+    none = await all_of_them()
+    os.close(taken.pop())
+    one_left = await all_of_them()
+    for each in taken:
+        os.close(each)
+    return first, none, one_left, await all_of_them()
+
+print(json.dumps(asyncio.run(exhausted())))
+"""
+
+
+def test_without_a_descriptor_every_tool_says_so_and_answers_again_later(layout: Layout) -> None:
+    """What no file could be opened for is not said to be empty."""
+    first, none, one_left, again = unprivileged.run(CALL_EVERY_TOOL + EXHAUST, str(layout.root))
+    refusal = "the system refused what this call needs (Too many open files); other calls may still work"
+    for answers in (none, one_left):
+        for usual, found in zip(first[:4], answers, strict=False):
+            assert found in (usual, refusal) or "(CantOpenError)" in found
+        assert answers[4] == refusal or json.loads(answers[4])["sessions"] == 1
+    assert refusal in none
+    assert again[:4] == first[:4]
+
+
+@pytest.mark.parametrize("name", [".", "sessions"])
+def test_a_folder_that_may_not_be_looked_into_is_not_said_to_be_empty(layout: Layout, name: str) -> None:
+    folder = layout.root / name
+    folder.chmod(0)
+    try:
+        answers = unprivileged.run(CALL_EVERY_TOOL + "print(json.dumps(answers()))", str(layout.root))
+    finally:
+        folder.chmod(0o700)
+    assert set(answers) == {"the system refused what this call needs (Permission denied); other calls may still work"}
 
 
 def test_a_cancelled_call_stops_and_the_server_goes_on(layout: Layout) -> None:

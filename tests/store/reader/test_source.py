@@ -1,6 +1,8 @@
 """How a session file is opened without the right to change it."""
 
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -8,8 +10,11 @@ import pytest
 from openmem_store import schema
 from openmem_store.layout import Layout
 from openmem_store.reader import source
+from openmem_store.rows import chain
+from openmem_store.writer import SessionWriter
 
-from tests.store.reader.conversation import said, store
+from tests.store import unprivileged
+from tests.store.reader.conversation import AT, said, store
 
 
 def versions(path: Path, version: int) -> Path:
@@ -81,6 +86,84 @@ def test_rows_in_the_log_are_read_in_a_read_only_directory(
         connection.close()
     assert copy != frozen
     assert not copy.parent.exists()
+
+
+ASK_EVERY_TOOL = """
+import asyncio, json
+from openmem_store.layout import Layout
+from openmem_store.reader.tools import Tools
+
+tools = Tools(Layout(Path(sys.argv[1])), Path(sys.argv[1]))
+
+async def answers():
+    return [
+        json.loads(await each)
+        for each in (
+            tools.smart_compact_search("alpha", session_id="s"),
+            tools.smart_compact_search(pattern="^alpha", session_id="s"),
+            tools.smart_compact_sql("s", "SELECT count(*) FROM source_lines WHERE text LIKE 'alpha%'"),
+            tools.smart_compact_get(session_id="s", seq=2),
+            tools.context_status(),
+        )
+    ]
+
+print(json.dumps(asyncio.run(answers())))
+"""
+
+
+def closed(layout: Layout) -> None:
+    store(layout, "s", said("alpha one"), said("alpha two"))
+
+
+def live(layout: Layout, files: tuple[str, ...]) -> None:
+    """Leave a session as a writer that was killed leaves it: its last row is in the log alone."""
+    path = store(layout, "live", said("alpha one"))
+    writer = SessionWriter(path, version="v")
+    writer.sync(
+        chain([said("alpha one"), said("alpha two")]),
+        dropped=[],
+        cut=None,
+        owned=0,
+        blobs={},
+        at=AT,
+    )
+    for suffix in files:
+        shutil.copyfile(layout.sessions / f"live{suffix}", layout.sessions / f"s{suffix}")
+    writer.close()
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        closed,
+        partial(live, files=(".db", ".db-wal", ".db-shm")),
+        partial(live, files=(".db", ".db-wal")),
+    ],
+    ids=["closed", "killed", "without-shm"],
+)
+@pytest.mark.parametrize("mode", [0o500, 0o700], ids=["read-only", "writable"])
+def test_every_tool_reads_a_folder_that_may_not_be_written(
+    layout: Layout, leave: Callable[[Layout], None], mode: int
+) -> None:
+    leave(layout)
+    for folder in (layout.blobs, layout.sessions, layout.root):
+        folder.chmod(mode)
+    try:
+        before = {file.name: file.read_bytes() for file in layout.sessions.iterdir()}
+        query, pattern, table, page, status = unprivileged.run(ASK_EVERY_TOOL, str(layout.root))
+        after = {file.name: file.read_bytes() for file in layout.sessions.iterdir()}
+    finally:
+        for folder in (layout.root, layout.sessions, layout.blobs):
+            folder.chmod(0o700)
+    assert (query["total_matches"], query["line_matches"]) == (2, 2)
+    assert (pattern["total_matches"], pattern["line_matches"]) == (2, 2)
+    assert table["rows"] == [[2]]
+    assert page["text"] == "alpha two"
+    assert (status["sessions"], status["messages"], status["unreadable"]) == (1, 2, 0)
+    if mode == 0o500:
+        assert after.keys() == before.keys()
+        assert after["s.db"] == before["s.db"]
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
