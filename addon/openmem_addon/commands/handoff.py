@@ -1,6 +1,5 @@
 """Own `handoff`: the opening prompt with which any other agent goes on with a stored session."""
 
-import itertools
 from collections.abc import Sequence
 from typing import cast
 
@@ -24,6 +23,9 @@ CONTINUED = (
     "What did we do so far?",
 )
 """What Claude Code, Codex and OpenCode begin a conversation with after they compacted the one before."""
+
+LETTERS = ("Message Type: ", "[encrypted_content ")
+"""What Codex's agents write to each other, where it would say what a person asks."""
 
 MOST_TASK, MOST_LAST = 2_000, 1_500
 """Characters of the first and of the last words that are quoted; the rest is a search away."""
@@ -70,50 +72,60 @@ def main(name: str, words: Sequence[str]) -> int:
 
 
 def read(connection: apsw.Connection) -> Story:
-    """Return the story of a session's longest conversation. Raises apsw.Error."""
+    """Return the story of a session. Raises apsw.Error."""
     found = connection.execute("SELECT fingerprint, thread, role, kind, name, text FROM messages ORDER BY seq")
     rows = [Row(*fields) for fields in cast("list[tuple[str, str, Role, Kind, str | None, str]]", found.fetchall())]
-    said = [row for row in conversation(rows) if row.kind == "text" and row.name is None and row.text.strip()]
-    wishes = [row.text for row in said if row.role == "user" and not identify.is_wrapper(row.text)]
-    asked = [text for text in wishes if not text.startswith(CONTINUED)] or wishes or [""]
-    answers = [row.text for row in said if row.role == "assistant"] or [""]
-    return Story(len(rows), asked[0], asked[-1], answers[-1])
+    said = conversation(rows)
+    wishes = [row.text for row in said if _is_wish(row)]
+    first = wishes or [row.text for row in said if row.role == "user" and row.kind == "text"] or [""]
+    answers = [row.text for row in said if row.role == "assistant" and row.kind == "text" and row.text.strip()]
+    return Story(len(rows), first[0], first[-1], (answers or [""])[-1])
 
 
 def conversation(rows: Sequence[Row]) -> list[Row]:
-    """Return the conversation of a session from its first request on, over the summaries of its client."""
-    summaries = [place for place, row in enumerate(rows) if row.role == "user" and row.text.startswith(CONTINUED)]
-    parts = [longest(rows[: summaries[0]] if summaries else rows)]
-    for place, following in itertools.pairwise((*summaries, len(rows))):
-        parts.append(longest(rows[place:following], through=rows[place]))
-    return [row for part in parts for row in part]
-
-
-def longest(rows: Sequence[Row], *, through: Row | None = None) -> list[Row]:
-    """Return the longest conversation among the rows of a session, in its order, or the longest through one row.
+    """Return the conversation that the first request began, to where it stands now, over its client's summaries.
 
     Subagents, forks and rewound attempts lie between its rows, some under the same first row; but each row's
-    fingerprint proves which row it followed.
+    fingerprint proves which row it followed. The first request stands in each part of it, or a summary does.
     """
-    before: dict[str, Row | None] = {}
-    depth: dict[str, int] = {}
+    before = _formers(rows)
+    task = next((row.text for row in rows if _is_wish(row)), None)
     passes: set[str] = set()
+    for row in rows:
+        former = before[row.fingerprint]
+        begins = task is None or (row.role == "user" and (row.text == task or row.text.startswith(CONTINUED)))
+        if begins or (former is not None and former.fingerprint in passes):
+            passes.add(row.fingerprint)
+    parts: list[list[Row]] = []
+    until = len(rows)
+    while newest := next((row for row in reversed(rows[:until]) if row.fingerprint in passes), None):
+        part: list[Row] = []
+        row = newest
+        while row is not None:
+            part.append(row)
+            row = before[row.fingerprint]
+        parts.append(part[::-1])
+        summaries = [row for row in part if row.role == "user" and row.text.startswith(CONTINUED)]
+        if not summaries:
+            break
+        until = rows.index(summaries[-1])
+    return [row for part in reversed(parts) for row in part]
+
+
+def _is_wish(row: Row) -> bool:
+    """Return whether a row is what a person asked, and not what the client or another agent said in their place."""
+    said = row.role == "user" and row.kind == "text" and row.name is None and bool(row.text.strip())
+    return said and not row.text.startswith((*CONTINUED, *LETTERS)) and not identify.is_wrapper(row.text)
+
+
+def _formers(rows: Sequence[Row]) -> dict[str, Row | None]:
+    """Return which row each row followed, by its fingerprint."""
+    before: dict[str, Row | None] = {}
     for place, row in enumerate(rows):
         earlier = reversed(rows[:place])
         candidates = (None, *earlier) if row.fingerprint == row.thread else earlier
-        former = next((each for each in candidates if _follows(row, each)), None)
-        before[row.fingerprint] = former
-        depth[row.fingerprint] = depth[former.fingerprint] + 1 if former else 1
-        if through in (None, row) or (former and former.fingerprint in passes):
-            passes.add(row.fingerprint)
-    found: list[Row] = []
-    row = max(
-        (each for each in rows if each.fingerprint in passes), key=lambda each: depth[each.fingerprint], default=None
-    )
-    while row is not None:
-        found.append(row)
-        row = before[row.fingerprint]
-    return found[::-1]
+        before[row.fingerprint] = next((each for each in candidates if _follows(row, each)), None)
+    return before
 
 
 def _follows(row: Row, former: Row | None) -> bool:

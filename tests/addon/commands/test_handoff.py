@@ -70,11 +70,23 @@ def test_a_long_text_is_cut_in_its_middle() -> None:
     assert "last thing it was asked" not in said
 
 
-def test_the_longest_conversation_is_found_among_forks() -> None:
+def test_the_newest_conversation_is_found_among_forks() -> None:
     rows = list(chain(TALK))
     fork = chain([Draft("user", "text", None, "No.")], previous=rows[2].fingerprint, thread=rows[0].thread)
-    assert handoff.longest([*rows[:4], *fork, *rows[4:]]) == rows
-    assert handoff.longest([]) == []
+    assert handoff.conversation([*rows[:4], *fork, *rows[4:]]) == rows
+    assert handoff.conversation([*rows, *fork]) == [*rows[:3], *fork]
+    assert handoff.conversation([]) == []
+
+
+def test_a_window_that_begins_with_the_first_request_again_goes_on_with_it() -> None:
+    """As Codex compacts; what its agents write to each other is nobody's request."""
+    letter = Draft("user", "text", None, "Message Type: NEW_TASK\nPayload:\nLook around.")
+    agent = chain([TALK[0], letter, Draft("assistant", "text", None, "Looking.")])
+    window = chain([TALK[0], TALK[1], Draft("assistant", "text", None, "Going on.")])
+    rows = [*agent, *[row for row in chain(TALK) if row not in agent], *window[2:]]
+    assert handoff.conversation(rows) == list(window)
+    rows.append(chain([Draft("assistant", "text", None, "Looked.")], previous=agent[-1].fingerprint)[0])
+    assert handoff.conversation(rows) == list(window)
 
 
 @pytest.mark.usefixtures("layout")
