@@ -1,6 +1,5 @@
-"""Hold the Anthropic wire to the contract: what a request is read as, and that writing touches only what it must."""
+"""Hold the reading of the Anthropic wire to the contract: what a request is read as, and what is none."""
 
-import hashlib
 import json
 import random
 from typing import Any
@@ -9,19 +8,16 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openmem_addon.core import anthropic, rewrite, source, texts
-from openmem_addon.core.model import Conversation
-from openmem_addon.core.rendering import Rendering, applied
+from openmem_addon.core import anthropic, rewrite, texts
 from openmem_addon.core.source import NotSplicable
-from openmem_addon.core.view import View
 from openmem_store.rows import Draft
 
 from fixtures.provider.wire import Json
-from tests.addon.core.proxied import SMALL, decoded, refusal
+from tests.addon.core.anthropic.made import PNG, parsed, size_and_hash
+from tests.addon.core.proxied import SMALL
 from tests.conversations import (
     LATER,
     MARK,
-    PIXEL,
     SEARCH,
     TOOLS,
     assistant,
@@ -39,25 +35,6 @@ from tests.conversations import (
 REMINDER = "<system-reminder>\nkeep it short\n</system-reminder>"
 OFFER = f"<system-reminder>Deferred tools: {SEARCH}</system-reminder>"
 REFERENCE = f'{{"type":"tool_reference","tool_name":"{LATER}"}}'
-PNG = {"type": "base64", "media_type": "image/png", "data": PIXEL}
-
-
-def parsed(*messages: Json, **more: Any) -> Conversation:
-    return anthropic.parse(encode(body(*messages, **more)))
-
-
-def plain(conversation: Conversation, **more: Any) -> Rendering:
-    """Return the rendering that changes nothing, with fields replaced."""
-    return msgspec.structs.replace(applied(conversation, View(), 2.5), **more)
-
-
-def rendered(request: bytes, **more: Any) -> bytes:
-    conversation = anthropic.parse(request)
-    return anthropic.render(conversation, plain(conversation, **more))
-
-
-def _size_and_hash(content: str) -> str:
-    return f"{len(content)} bytes sha256:{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
 # --- what a message is -------------------------------------------------------------------------------------
@@ -107,7 +84,7 @@ DRAFTS: dict[str, tuple[Json, list[Draft]]] = {
     "a result": (user(result("toolu_1", "found")), [Draft("tool", "tool_result", "Read", "found")]),
     "parts of a result": (
         user(result("toolu_1", [text("one"), text("two"), json.loads(REFERENCE)])),
-        [Draft("tool", "tool_result", "Read", f"one\ntwo\n[tool_reference {_size_and_hash(REFERENCE)}]")],
+        [Draft("tool", "tool_result", "Read", f"one\ntwo\n[tool_reference {size_and_hash(REFERENCE)}]")],
     ),
     "an empty result": (user(result("toolu_1", "")), [Draft("tool", "tool_result", "Read", "")]),
     "a result without content": (
@@ -139,48 +116,6 @@ def test_a_message_becomes_a_draft_for_each_block(message: Json, drafts: list[Dr
     assert list(conversation.items[2].drafts) == drafts
 
 
-def test_an_image_is_described_by_type_size_and_hash() -> None:
-    assert parsed(user({"type": "image", "source": PNG})).items[0].drafts[0].text == (
-        f"[image image/png {_size_and_hash(PIXEL)}]"
-    )
-
-
-HELD: dict[str, tuple[Json, str]] = {
-    "what a search found": (
-        {"type": "search_result", "source": "https://example.com", "title": "t", "content": [text("a"), text("b")]},
-        "t\nhttps://example.com\na\nb",
-    ),
-    "a document of parts": (
-        {"type": "document", "title": None, "source": {"type": "content", "content": [text("a"), text("b")]}},
-        "a\nb",
-    ),
-    "a document of one text": ({"type": "document", "source": {"type": "content", "content": "a"}}, "a"),
-    "a summary of the provider's": ({"type": "compaction", "content": "so far"}, "so far"),
-}
-
-
-@pytest.mark.parametrize(("block", "words"), HELD.values(), ids=HELD)
-def test_the_text_that_a_block_holds_inside_is_its_row(block: Json, words: str) -> None:
-    """It is what the model read, and would be lost to every search as a hash."""
-    conversation = parsed(user("go", block), assistant(use("toolu_1")), user(result("toolu_1", [block])))
-    assert [draft.text for draft in conversation.items[0].drafts] == ["go", words]
-    assert [draft.text for draft in conversation.items[2].drafts] == [words]
-    assert conversation.items[2].results == ()
-
-
-def test_a_page_that_was_found_is_known_by_title_and_address() -> None:
-    page = {"type": "web_search_result", "url": "https://example.com", "title": "t", "encrypted_content": "x"}
-    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [page]}
-    row = parsed(user("go"), assistant({"type": "server_tool_use", "id": "s", "name": "q", "input": {}}, found))
-    assert row.items[1].drafts[1].text.startswith("t\nhttps://example.com\n[web_search_result 92 bytes ")
-
-
-@pytest.mark.parametrize("content", [None, "", []])
-def test_a_summary_that_failed_is_described(content: object) -> None:
-    block = {"type": "compaction", "content": content}
-    assert parsed(user("go"), assistant(block, "yes")).items[1].drafts[0].text.startswith("[compaction ")
-
-
 def test_system_messages_before_the_first_answer_are_not_stored_and_later_ones_are() -> None:
     conversation = parsed(user("go"), system("early"), assistant("yes"), user("more"), system("late"))
     assert [item.stored for item in conversation.items] == [True, False, True, True, True]
@@ -198,12 +133,6 @@ def test_rows_do_not_depend_on_markers_the_form_of_a_content_or_the_billing_bloc
     rows = [rewrite.decide(anthropic.parse(encode(b)), None, SMALL, sample=None).rows for b in (one, two)]
     assert rows[0] == rows[1]
     assert anthropic.parse(encode(one)).identity == anthropic.parse(encode(two)).identity
-
-
-def test_a_number_in_an_input_is_stored_as_it_was_written() -> None:
-    raw = encode(body(user("go"), assistant(use("toolu_1", input="HERE")), user(result("toolu_1"))))
-    raw = raw.replace(b'"HERE"', b'{"z": 1E5, "a":-0, "p":"\\/x\\u00e9"}')
-    assert anthropic.parse(raw).items[1].drafts[0].text == '{"z":1E5,"a":-0,"p":"/xé"}'
 
 
 def test_a_step_opens_at_the_first_of_adjacent_answers() -> None:
@@ -262,18 +191,6 @@ def test_our_tools_are_found_where_the_client_offers_them_and_nowhere_else(reque
     assert anthropic.parse(encode(request_body)).offers_tools() == offered
 
 
-def test_the_tools_a_result_loads_are_named_whoever_searched() -> None:
-    reference = {"type": "tool_reference", "tool_name": LATER}
-    inside = {"type": "tool_search_tool_search_result", "tool_references": [reference]}
-    served = {"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1", "content": inside}
-    failed = {"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1", "content": {"type": "tool_reference"}}
-    conversation = parsed(
-        user("go"), assistant(use("t")), user(result("t", [reference, text("loaded")])), assistant(served, failed)
-    )
-    assert [item.loads for item in conversation.items] == [(), (), (LATER,), (LATER,)]
-    assert conversation.items[2].results == ()
-
-
 def test_identity_is_system_texts_without_billing_and_instruction_then_the_first_user_text() -> None:
     head = [text("x-anthropic-billing-header: a=1"), text("one"), text("two"), text(texts.STANDING_INSTRUCTION)]
     conversation = parsed(user(REMINDER, "go"), assistant("yes"), user("more"), system=head)
@@ -318,12 +235,6 @@ def test_code_points_of_system_tools_texts_inputs_and_results_are_counted_withou
     assert instructed.head_chars == with_system.head_chars
     item = parsed(user("go"), assistant(thinking("家家", "s" * 900), "three", use("t", "Read", input={}))).items[1]
     assert (item.chars, item.signed_chars) == (2 + 5 + len("Read") + 2, 2)
-
-
-def test_images_count_by_their_size_in_a_message_and_in_a_result() -> None:
-    image = {"type": "image", "source": PNG}
-    conversation = parsed(user("go", image), assistant(use("t")), user(result("t", [image, image])))
-    assert [item.media for item in conversation.items] == [26, 0, 52]
 
 
 @pytest.mark.parametrize(("kind", "manual"), [("enabled", True), ("adaptive", False), ("disabled", False)])
@@ -443,115 +354,3 @@ def test_a_damaged_body_is_refused_or_survives_and_never_raises_anything_else(se
             case _:
                 raw[at : at + 1] = chance.choice([b"0", b":", b" ", b"\x00", b"-"])
     survives(bytes(raw))
-
-
-# --- what is written ---------------------------------------------------------------------------------------
-
-ODDLY = (
-    '{ "zulu":0.10,"messages" : [ {"content":"go","role":"user","x":1E5} ,\n\t'
-    '{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s/\\/=","k":-0},'
-    '{"type":"text","text":"\\u0041\\/\\ud83d","n":[1.0,  2]}]},'
-    ' {"role":"user","content":[{"type":"text","text":"more 家"}]} ],\n'
-    '"system" : "be \\ud800 brief" ,"model":"m","max_tokens":1000,"unknown":{"b":1,"a":{"a":[]}}, "tools":[]}\n'
-).encode()
-
-
-def test_a_body_that_nothing_changes_is_the_same_bytes() -> None:
-    assert rendered(ODDLY) is not None
-    assert rendered(ODDLY) == ODDLY
-
-
-def test_an_instruction_goes_into_the_system_text_and_every_other_byte_stays() -> None:
-    block = json.dumps({"type": "text", "text": texts.STANDING_INSTRUCTION}, ensure_ascii=False, separators=(",", ":"))
-    made = rendered(ODDLY, instruct=True)
-    assert made == ODDLY.replace(
-        b'"be \\ud800 brief"', b'[{"type":"text","text":"be \\ud800 brief"},' + block.encode() + b"]"
-    )
-
-
-def test_a_note_makes_a_list_of_a_string_and_every_other_byte_stays() -> None:
-    made = rendered(ODDLY, note='see "x"\n', noted=0)
-    start, stop = source.members(source.readable(ODDLY))["messages"]
-    assert made[:start] == ODDLY[:start]
-    assert made.endswith(ODDLY[stop:])
-    first, *rest = source.elements(source.readable(made[start : len(made) - len(ODDLY) + stop]))
-    piece = made[start : len(made) - len(ODDLY) + stop]
-    assert piece[slice(*first)] == (
-        b'{"content":[{"type":"text","text":"see \\"x\\"\\n"},{"type":"text","text":"go"}],"role":"user","x":1E5}'
-    )
-    kept = source.elements(source.readable(ODDLY[start:stop]))[1:]
-    assert [piece[a:b] for a, b in rest] == [ODDLY[start:stop][a:b] for a, b in kept]
-
-
-def test_stripping_takes_signed_blocks_and_leaves_the_bytes_of_the_others() -> None:
-    made = rendered(ODDLY, stripped=frozenset({1}))
-    assert b'{"role":"assistant","content":[{"type":"text","text":"\\u0041\\/\\ud83d","n":[1.0,  2]}]}' in made
-    assert b"signature" not in made
-
-
-def test_an_emptied_message_keeps_a_place_with_words() -> None:
-    raw = encode(body(user("go"), system("note"), assistant(thinking()), user("more")))
-    made = decoded(rendered(raw, stripped=frozenset({2}), emptied=frozenset({2})))
-    assert made["messages"][2] == assistant("[no text]")
-
-
-SYSTEMS: dict[str, tuple[Json, list[Json]]] = {
-    "a string": ({"system": "be brief"}, [text("be brief")]),
-    "marked blocks": (
-        {"system": [text("a"), text("b", cache_control=MARK)]},
-        [text("a"), text("b", cache_control=MARK)],
-    ),
-    "no blocks": ({"system": []}, []),
-    "an empty string": ({"system": ""}, []),
-    "nothing": ({}, []),
-}
-
-
-@pytest.mark.parametrize(("head", "blocks"), SYSTEMS.values(), ids=SYSTEMS)
-def test_the_instruction_stands_last_and_once_in_every_shape_of_system(head: Json, blocks: list[Json]) -> None:
-    once = rendered(encode(body(user("go"), **head)), instruct=True)
-    assert decoded(once)["system"] == [*blocks, text(texts.STANDING_INSTRUCTION)]
-    assert rendered(once, instruct=True) == once
-    assert refusal(decoded(once)) is None
-
-
-def test_a_null_system_becomes_the_instruction_alone() -> None:
-    raw = encode(body(user("go"))).replace(b'"model"', b'"system": null ,"model"')
-    assert decoded(rendered(raw, instruct=True))["system"] == [text(texts.STANDING_INSTRUCTION)]
-
-
-def test_a_compressed_result_keeps_the_shape_of_its_content() -> None:
-    results = [
-        result("a", "long", is_error=True),
-        result("b", [text("long", cache_control=MARK, note=1)]),
-        result("c", [text("one"), text("two")], cache_control=MARK),
-    ]
-    raw = encode(body(user("go"), assistant(use("a"), use("b"), use("c")), user(*results, "so")))
-    made = decoded(rendered(raw, compressed={2: {0: "short é", 1: "short", 2: "both"}}))
-    assert made["messages"][2]["content"] == [
-        result("a", "short é", is_error=True),
-        result("b", [text("short", cache_control=MARK, note=1)]),
-        result("c", [text("both")], cache_control=MARK),
-        text("so"),
-    ]
-
-
-MOVED = [user("go"), system("early", output_config={"effort": "high"}), assistant("yes"), user("more")]
-
-
-def test_a_moved_system_message_follows_the_cut_turn_with_its_parameters() -> None:
-    raw = encode(body(*MOVED, assistant("so"), user("end")))
-    made = decoded(rendered(raw, kept=(0, 3, 4, 5), moved=(1,), moved_after=3))
-    assert made["messages"] == [MOVED[0], MOVED[3], MOVED[1], assistant("so"), user("end")]
-
-
-def test_a_moved_system_message_opens_the_one_that_follows_the_cut_turn() -> None:
-    raw = encode(body(*MOVED, system(text("late", cache_control=MARK)), assistant("so"), user("end")))
-    made = decoded(rendered(raw, kept=(0, 3, 4, 5, 6), moved=(1,), moved_after=3))
-    joined = system(text("early"), text("late", cache_control=MARK), output_config={"effort": "high"})
-    assert made["messages"] == [MOVED[0], MOVED[3], joined, assistant("so"), user("end")]
-
-
-def test_a_moved_system_message_may_end_the_request() -> None:
-    made = decoded(rendered(encode(body(*MOVED)), kept=(0, 3), moved=(1,), moved_after=3))
-    assert made["messages"] == [MOVED[0], MOVED[3], MOVED[1]]
