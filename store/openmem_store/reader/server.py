@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from openmem_store import version
 from openmem_store.layout import Layout
-from openmem_store.reader import texts
+from openmem_store.reader import stdin, texts
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.tools import Tools
 from openmem_store.rows import storable
@@ -74,6 +74,7 @@ def main() -> None:
         print(f"openmem-context-mcp: {warning}", file=sys.stderr)
     layout = Layout(loaded.settings.root)
     threading.Thread(target=_sweep, args=(layout, loaded.settings), daemon=True).start()
+    sys.stdin = stdin.opened(sys.stdin.buffer)
     Server(Tools(layout, Path.cwd(), loaded.settings)).run("stdio")
 
 

@@ -226,6 +226,15 @@ async def test_half_a_surrogate_pair_is_what_the_store_made_of_it(
     assert found.get("total_matches", len(found.get("rows", ()))) == 1
 
 
+def test_a_request_with_half_a_surrogate_pair_is_answered(layout: Layout) -> None:
+    raw = Raw(layout)
+    raw.send(hello(), READY)
+    raw.answer()
+    raw.send(json.dumps(asked(2, "smart_compact_search", query="K1 \ud800")).encode())
+    assert json.loads(raw.answer()["result"]["content"][0]["text"])["total_matches"] == 1
+    assert raw.end()[0] == []
+
+
 CALL_EVERY_TOOL = """
 import asyncio, json, os, resource
 from openmem_store.layout import Layout
