@@ -39,8 +39,9 @@ def trusted(scene: Scene) -> Scene:
 
 
 @pytest.fixture
-def proxied(trusted: Scene) -> Iterator[Scene]:
-    """The same with a proxy on the port."""
+def proxied(trusted: Scene, empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """The same with a proxy on the port, on the store of the scene."""
+    monkeypatch.setenv("OPENMEM_STATE_DIR", str(trusted.settings.root.parent))
     arguments = mitm.arguments(
         mitm.with_port((), trusted.port),
         script=ROOT / "addon" / "main.py",
