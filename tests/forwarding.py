@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from openmem_addon.core import adapter, identify, rewrite, source
+from openmem_addon.core import adapter, identify, lineage, rewrite, source
 from openmem_addon.core.adapter import Route
 from openmem_addon.core.model import Conversation
 from openmem_addon.core.rewrite import Policy, Rewrite
@@ -89,7 +89,7 @@ class Proxied:
         if thread is None and root is not None and any(item.kind == "assistant" for item in conversation.items):
             for session in (self, *self.others):
                 threads = list(reversed(session.state.threads.items()))
-                found = rewrite.inherited(conversation, root, threads)
+                found = lineage.inherited(conversation, root, threads)
                 if found is not None:
                     thread = session.state.threads[found]
                     break

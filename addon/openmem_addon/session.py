@@ -22,7 +22,7 @@ from openmem_store.settings import Settings
 from openmem_store.writer import WriterBusy
 
 from .booking import Booking, Shown, Ticket
-from .core import identify, rewrite, texts, tokens, trim
+from .core import identify, lineage, rewrite, texts, tokens, trim
 from .core.adapter import Route
 from .core.identify import Identity
 from .core.model import Conversation
@@ -374,13 +374,13 @@ class Sessions:
         root = key.rpartition("/")[2]
         state = session.state
         here = list(reversed(state.threads.items()))
-        found = await self._work(rewrite.inherited, conversation, root, here)
+        found = await self._work(lineage.inherited, conversation, root, here)
         if found is not None:
             state.samples.setdefault(key, dict(state.samples.get(found, {})))
             return state.threads[found]
         others = await self._storage.changed_elsewhere(session)
         by_name = {f"{sid} {other}": thread for sid, other, thread in others}
-        found = await self._work(rewrite.inherited, conversation, root, list(by_name.items()))
+        found = await self._work(lineage.inherited, conversation, root, list(by_name.items()))
         return by_name[found] if found is not None else None
 
     def _leave_notices(self, session: Session, conversation: Conversation, result: Rewrite) -> None:

@@ -13,6 +13,9 @@ import msgspec
 Span = tuple[int, int]
 """Start and stop offsets of a value in its text."""
 
+ABSENT = msgspec.Raw(b"")
+"""Default of a member that is kept as source."""
+
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -78,6 +81,11 @@ def _escaped(body: bytes, start: int) -> bool:
     while first > 0 and body[first - 1] == _BACKSLASH:
         first -= 1
     return (start - first) % 2 == 1
+
+
+def present(value: msgspec.Raw) -> bool:
+    """Return whether a member has a value: it is there, and not null."""
+    return bytes(value) not in (b"", b"null")
 
 
 def members(text: bytes) -> dict[str, Span]:

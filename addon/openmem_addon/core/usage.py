@@ -8,6 +8,7 @@ from openmem_store.rows import Draft
 
 from . import source
 from .decoding import DecodeErrors, decoder
+from .source import ABSENT, present
 
 MOST_BUFFERED = 8 << 20
 """Bytes of an unfinished event or of a whole JSON answer that are kept; beyond, the usage is unknown."""
@@ -59,18 +60,15 @@ def _last(old: int | None, new: int | None) -> int | None:
     return old if new is None else new
 
 
-_ABSENT = msgspec.Raw(b"")
-
-
 class _Answer(msgspec.Struct):
-    error: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = ABSENT
 
 
 class _Event(msgspec.Struct):
     """What any wire says of an answer that failed after its status was sent."""
 
     type: str = ""
-    error: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = ABSENT
     response: _Answer | None = None
 
 
@@ -84,14 +82,10 @@ def refusal(payload: bytes) -> bytes:
     a chunk of Chat Completions does; a failed response of the Responses wire has it inside.
     """
     event = _EVENT.decode(payload)
-    if event.type == "error" or _present(event.error):
+    if event.type == "error" or present(event.error):
         return payload
-    inner = event.response.error if event.response is not None else _ABSENT
-    return b'{"error":' + bytes(inner) + b"}" if _present(inner) else b""
-
-
-def _present(value: msgspec.Raw) -> bool:
-    return bytes(value) not in (b"", b"null")
+    inner = event.response.error if event.response is not None else ABSENT
+    return b'{"error":' + bytes(inner) + b"}" if present(inner) else b""
 
 
 Reader = Callable[[bytes], Usage | None]

@@ -230,3 +230,10 @@ def test_compact_says_the_same_without_blanks(value: str) -> None:
     tight = source.compact(value.encode())
     assert _same(json.loads(tight), json.loads(value))
     assert len(tight.encode()) <= len(value.encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "there"), [(b"", False), (b"null", False), (b"0", True), (b'""', True), (b"false", True), (b"[]", True)]
+)
+def test_a_member_is_present_unless_it_is_missing_or_null(value: bytes, there: bool) -> None:
+    assert source.present(msgspec.Raw(value)) == there

@@ -6,9 +6,7 @@ import msgspec
 
 from .. import media, source
 from ..described import described, without_mark
-
-ABSENT = msgspec.Raw(b"")
-"""Default of a field that is kept as source."""
+from ..source import ABSENT, present
 
 SIGNED = ("thinking", "redacted_thinking")
 
@@ -61,10 +59,6 @@ _CONTENT = msgspec.json.Decoder(str | list[msgspec.Raw])
 _SOURCE = msgspec.json.Decoder(_Source)
 
 _FOUND = msgspec.json.Decoder(_Found)
-
-
-def present(value: msgspec.Raw) -> bool:
-    return bytes(value) not in (b"", b"null")
 
 
 def decoded(content: str | list[msgspec.Raw]) -> tuple[list[Block], list[bytes]]:

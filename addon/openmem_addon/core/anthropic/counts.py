@@ -2,8 +2,8 @@
 
 import msgspec
 
+from ..source import ABSENT, present
 from ..usage import Usage
-from .blocks import ABSENT, present
 
 
 class _Counts(msgspec.Struct):

@@ -13,8 +13,8 @@ from ..identify import is_wrapper, offers_search
 from ..model import USER_KINDS, Call, Conversation, Item, ItemKind, Result, identity
 from ..naming import Named
 from ..prefix import take_apart
+from ..source import ABSENT, present
 from .blocks import (
-    ABSENT,
     BLOCK,
     SERVER_USES,
     SIGNED,
@@ -27,7 +27,6 @@ from .blocks import (
     loads,
     markers,
     media_tokens,
-    present,
     row_text,
 )
 

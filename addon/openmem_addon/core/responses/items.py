@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 
 from .. import source
-from .parts import ABSENT, Part, present
+from ..source import ABSENT, present
+from .parts import Part
 
 
 class WireItem(msgspec.Struct):

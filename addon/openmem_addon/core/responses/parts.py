@@ -4,8 +4,7 @@ import msgspec
 
 from .. import media, source
 from ..described import attached, data_url, described, without_mark
-
-ABSENT = msgspec.Raw(b"")
+from ..source import present
 
 _IMAGES = ("input_image", "computer_screenshot")
 
@@ -31,10 +30,6 @@ class Part(msgspec.Struct):
 PART = msgspec.json.Decoder(Part)
 
 LIST = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-def present(value: msgspec.Raw) -> bool:
-    return bytes(value) not in (b"", b"null")
 
 
 def parts_of(value: msgspec.Raw) -> list[tuple[Part, str]]:

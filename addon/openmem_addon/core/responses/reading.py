@@ -13,8 +13,9 @@ from ..identify import is_task, is_wrapper, offers_search
 from ..model import Call, Conversation, Item, ItemKind, Result, identity, totals
 from ..naming import Named
 from ..prefix import take_apart
+from ..source import present
 from .items import CALLS, ITEM, OUTPUTS, PINNED, SPOKEN, WireItem, argument, is_signed
-from .parts import LIST, Part, media_tokens, parts_of, present
+from .parts import LIST, Part, media_tokens, parts_of
 
 
 class _Tool(msgspec.Struct):
