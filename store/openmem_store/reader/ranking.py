@@ -36,6 +36,10 @@ DOUBT = 1.5
 LIFTED = 200
 """Rows that hold words whose similarity is looked up; at most a quarter of them is ever shown."""
 
+MOST_SLIPS = 8
+"""Words of a query whose slips are looked for, which takes a walk over the vocabulary each. A query with more
+unknown words is a pasted text."""
+
 RANK = 60
 """Added to each rank by the contract's fusion."""
 
@@ -150,11 +154,13 @@ def _groups(
     joined = vocabulary.joined([each.word for each in found])
     groups: list[frozenset[int]] = []
     related: dict[str, tuple[str, ...]] = {}
+    slips = MOST_SLIPS
     for each in telling:
         position = found.index(each)
         terms = vocabulary.relatives(each.word)
         terms += tuple(term for term, (first, last) in joined.items() if first <= position < last)
-        if not each.seqs and not terms:
+        if not each.seqs and not terms and slips:
+            slips -= 1
             terms = vocabulary.slips(each.word)
         if terms:
             related[each.word.text] = terms

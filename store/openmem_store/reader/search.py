@@ -126,10 +126,8 @@ def _matches(known: Known, path: Path, query: str, request: Request, by_vectors:
     connection = known.connection
     asked = by_vectors.session(connection, path) if by_vectors else None
     rows = scope.Rows(connection, request.scope, known)
-    found = [
-        _apart(connection, words.find(connection, word), rows)
-        for word in words.parse(query, words.Tokenizer(connection))
-    ]
+    asked_for = words.parse(query, words.Tokenizer(connection))
+    found = [_apart(connection, each, rows) for each in words.find_all(connection, asked_for)]
     everywhere = Counter(chain.from_iterable(each.seqs for each in found))
     allowed, excluded = rows.apart(everywhere)
     matched = {seq: count for seq, count in everywhere.items() if seq in allowed}

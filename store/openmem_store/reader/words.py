@@ -81,12 +81,36 @@ def parse(query: str, tokenizer: Tokenizer) -> tuple[Word, ...]:
 
 
 def find(connection: apsw.Connection, word: Word) -> Found:
-    """Return the rows that hold a word: by tokens, or as a part of the text where tokens cannot tell."""
-    seqs = _seqs(connection, _BY_TOKENS, word.phrase) if word.tokens else frozenset[int]()
-    scanned = not seqs or _UNSPACED.search(word.text) is not None
-    if scanned:
-        seqs |= _seqs(connection, _BY_SCAN, word.folded)
-    return Found(word, seqs, scanned)
+    """Return the rows that hold a word."""
+    return find_all(connection, [word])[0]
+
+
+def find_all(connection: apsw.Connection, words: Sequence[Word]) -> list[Found]:
+    """Return the rows that hold each word: by tokens, or as a part of the text where tokens cannot tell.
+
+    The texts are read once, however many words need it: a pasted text may hold dozens that are not stored.
+    """
+    by_tokens = [_seqs(connection, _BY_TOKENS, word.phrase) if word.tokens else frozenset[int]() for word in words]
+    parts = {
+        word: word.folded.encode()
+        for word, seqs in zip(words, by_tokens, strict=True)
+        if not seqs or _UNSPACED.search(word.text)
+    }
+    holding = _scan(connection, parts) if parts else {}
+    return [
+        Found(word, seqs | holding.get(word, frozenset[int]()), word in parts)
+        for word, seqs in zip(words, by_tokens, strict=True)
+    ]
+
+
+def _scan(connection: apsw.Connection, parts: Mapping[Word, bytes]) -> dict[Word, frozenset[int]]:
+    found: dict[Word, list[int]] = {word: [] for word in parts}
+    for seq, text in cast("Iterable[tuple[int, bytes]]", connection.execute(_TEXTS)):
+        folded = text.lower()  # of bytes: the letters that SQLite's `lower()` folds
+        for word, part in parts.items():
+            if part in folded:
+                found[word].append(seq)
+    return {word: frozenset(seqs) for word, seqs in found.items()}
 
 
 def rows_with(connection: apsw.Connection, terms: Iterable[str]) -> frozenset[int]:
@@ -171,7 +195,7 @@ def _spans(connection: apsw.Connection, seqs: Sequence[int]) -> list[tuple[int, 
 
 
 _BY_TOKENS = "SELECT rowid FROM main.messages_fts WHERE messages_fts MATCH ?"
-_BY_SCAN = "SELECT seq FROM main.messages WHERE instr(lower(text), ?) > 0"
+_TEXTS = "SELECT seq, CAST(text AS BLOB) FROM main.messages"
 _LINE_IDS = "SELECT rowid FROM main.lines_fts WHERE lines_fts MATCH ? ORDER BY rowid"
 _ROWS_OF = "SELECT l.message_seq FROM json_each(?) f CROSS JOIN main.lines l ON l.id = f.value"
 _COUNT = "SELECT l.message_seq, count(*)"

@@ -108,3 +108,10 @@ def test_one_slip_is_found_when_the_word_itself_is_nowhere(layout: Layout) -> No
 def test_nothing_found_is_an_empty_order(layout: Layout, name: str) -> None:
     assert order(layout, name, "absent", said("other")).places == []
     assert order(layout, name, "", said("other")).places == []
+
+
+def test_a_pasted_text_of_unknown_words_is_not_taken_for_slips(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a walk over the vocabulary: with many, a search took longer than a host waits."""
+    monkeypatch.setattr(ranking, "MOST_SLIPS", 1)
+    found = order(layout, "best", "harbuor lantren", said("the harbour opens"), said("a lantern"))
+    assert found.related == {"harbuor": ("harbour",)}

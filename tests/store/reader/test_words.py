@@ -60,6 +60,16 @@ def test_text_behind_a_nul_is_found(layout: Layout) -> None:
             assert words.find(connection, word).seqs == {1}
 
 
+def test_all_words_together_are_found_as_each_alone(layout: Layout) -> None:
+    texts = ("Alpha -- beta", "\0 --", "木の家 alpha", "nothing", "ALPHA-beta é")
+    with source.opened(store(layout, "s", *map(said, texts))) as connection:
+        asked = words.parse("alpha -- 木 zzz É 家 beta", words.Tokenizer(connection))
+        assert words.find_all(connection, asked) == [words.find(connection, word) for word in asked]
+        assert [sorted(found.seqs) for found in words.find_all(connection, asked)] == [
+            [1, 3, 5], [1, 2], [3], [], [5], [3], [1, 5],
+        ]  # fmt: skip
+
+
 def test_a_word_said_twice_counts_once() -> None:
     connection = apsw.Connection(":memory:")
     parsed = words.parse("Key-7 key 7 key-7", words.Tokenizer(connection))
