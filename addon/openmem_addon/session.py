@@ -21,8 +21,10 @@ from openmem_store.rows import Row
 from openmem_store.settings import Settings
 from openmem_store.writer import WriterBusy
 
+from . import ancestry
+from .ancestry import Ancestry
 from .booking import Booking, Shown, Ticket
-from .core import identify, lineage, rewrite, texts, tokens, trim
+from .core import identify, rewrite, texts, tokens, trim
 from .core.adapter import Route
 from .core.identify import Identity
 from .core.model import Conversation
@@ -110,6 +112,7 @@ class Sessions:
         self._storage = Storage(layout, queue, disk=disk, log=log, now=now, stored=stored)
         self.booking = Booking(self._storage)
         self.healing = Healing(self._storage, log)
+        self._ancestry = Ancestry(self._storage, workers)
         self._recent = Recent()
         self._recall = Recall(settings, log)
         self._sessions: dict[str, Session] = {}
@@ -204,7 +207,7 @@ class Sessions:
         if root is None:
             return Outcome(inbound.body, None)
         new = key not in state.threads
-        thread = await self._inherited(session, conversation, key) if new else state.threads[key]
+        thread = await self._ancestry.inherited(session, conversation, key) if new else state.threads[key]
         if not (self._settings.proxy_enabled or (thread and thread.changed())):
             return Outcome(inbound.body, None)
         policy = self._policy(session, read, may_change=may_change)
@@ -219,10 +222,10 @@ class Sessions:
             policy = msgspec.structs.replace(policy, recalled=recalled)
             result, body = await self._work(_rewrite, read, thread, policy, sample, now)
         following = result.thread
-        replaced = self._replaced_by(session, identity, key)
+        replaced = ancestry.replaced(session, identity, key)
         if new:
-            forgotten = thread is None and await self._forgotten(session, identity.lane, root, result)
-            owned = 0 if forgotten else await self._owned(session, result, replaced, root)
+            forgotten = thread is None and await self._ancestry.forgotten(session, identity.lane, root, result)
+            owned = 0 if forgotten else await self._ancestry.owned(session, result, replaced, root)
             following = msgspec.structs.replace(following, owned=owned, forgotten=forgotten)
         if replaced is not None and self._settings.proxy_enabled:
             self._storage.retire(session, replaced.rpartition("/")[2])
@@ -301,7 +304,7 @@ class Sessions:
         thread = state.threads[key] if key else None
         if thread is None and root is not None:
             begun = f"{identity.lane}/{root}"
-            thread = await self._inherited(session, conversation, begun)
+            thread = await self._ancestry.inherited(session, conversation, begun)
             if thread is None and (thread := await self._taken_up(session, read, begun)) is not None:
                 key = begun
         body, shown, trimmed, beta, chars, media = inbound.body, None, 0, None, 0, 0
@@ -363,30 +366,10 @@ class Sessions:
         notes = (block, texts.ingesting(session.sid) if found.ingesting else "")
         return tuple(note for note in notes if note)
 
-    async def _inherited(self, session: Session, conversation: Conversation, key: str) -> Thread | None:
-        """Return the state of the thread that a new one is a fork of; None where it is none.
-
-        A history that already has a reply was produced under some view: in this session first,
-        then in any other.
-        """
-        if not any(item.kind == "assistant" for item in conversation.items):
-            return None
-        root = key.rpartition("/")[2]
-        state = session.state
-        here = list(reversed(state.threads.items()))
-        found = await self._work(lineage.inherited, conversation, root, here)
-        if found is not None:
-            state.samples.setdefault(key, dict(state.samples.get(found, {})))
-            return state.threads[found]
-        others = await self._storage.changed_elsewhere(session)
-        by_name = {f"{sid} {other}": thread for sid, other, thread in others}
-        found = await self._work(lineage.inherited, conversation, root, list(by_name.items()))
-        return by_name[found] if found is not None else None
-
     def _leave_notices(self, session: Session, conversation: Conversation, result: Rewrite) -> None:
         """Leave word of a trim, and once of a session that would need one and cannot have it."""
         if result.trim is not None:
-            moved = result.trim.tokens_before - result.trim.tokens_after
+            moved = max(0, result.trim.tokens_before - result.trim.tokens_after)
             kept = len(conversation.items) - trim.missing(result.view)
             self._storage.leave(session, Trimmed(moved=moved, kept=kept))
         elif result.untrimmed and not session.state.told_untrimmed:
@@ -403,36 +386,12 @@ class Sessions:
         policy = self._policy(session, read, may_change=False)
         result, _ = await self._work(_rewrite, read, None, policy, None, 0)
         lane, _, root = key.rpartition("/")
-        if not await self._forgotten(session, lane, root, result):
+        if not await self._ancestry.forgotten(session, lane, root, result):
             return None
         thread = msgspec.structs.replace(result.thread, forgotten=True, sent=None)
         session.state.publish(key, thread)
         self._storage.write_state(session)
         return thread
-
-    async def _forgotten(self, session: Session, lane: str, root: str, result: Rewrite) -> bool:
-        """Return whether a new thread was answered before: its rows are stored, and its state is lost."""
-        if session.state.find(lane, root) is not None or not any(row.role == "assistant" for row in result.rows):
-            return False
-        return await self._storage.leading_known(session, result.rows) > 0
-
-    async def _owned(self, session: Session, result: Rewrite, replaced: str | None, root: str) -> int:
-        """Return from which of its rows on a new thread says whether they are in context.
-
-        After a compaction the client may begin with the same user turns: they go over to the new thread.
-        """
-        former = session.state.threads.get(replaced or "")
-        if former is not None and replaced is not None and replaced.endswith(f"/{root}"):
-            return former.owned
-        return await self._storage.stored_elsewhere(session, result.rows)
-
-    def _replaced_by(self, session: Session, identity: Identity, key: str) -> str | None:
-        """Return the key of the thread whose client compacted it into this new one."""
-        latest = session.state.latest
-        if identity.lane not in latest:
-            return next((latest[lane] for lane in identity.former if lane in latest), None)
-        compacted = identity.compacted or identity.lane in session.compacting
-        return latest[identity.lane] if compacted and latest[identity.lane] != key else None
 
     # --- plumbing ---------------------------------------------------------------------------------------------------
 

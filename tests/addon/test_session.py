@@ -702,6 +702,7 @@ async def test_a_trim_on_demand_that_makes_a_prompt_no_shorter_is_said(house: Ho
         "openmem-context: session s-1: a trim that was asked for made its prompt no shorter: "
         f"{before} tokens before, {after} after"
     ]
+    assert json.loads(house.layout.notice(SID).read_bytes()) == {"moved": 0, "kept": 3}
 
 
 async def test_a_trim_that_failed_leaves_the_flag(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
