@@ -1,6 +1,7 @@
 """Own the summary of a store: what is in it, what the proxy did, and whether the proxy runs this code."""
 
 import contextlib
+from collections import Counter
 from typing import cast
 
 import apsw
@@ -65,6 +66,8 @@ class Summary(msgspec.Struct, frozen=True):
     """None before the first event."""
     seconds_since_write: float | None
     """Since any session was written to; None for an empty store."""
+    vectors: dict[str, int]
+    """Rows that were embedded, or given up, by model; empty where none was."""
     bytes: int
     """Of all session databases and blobs."""
     unreadable: int
@@ -79,6 +82,8 @@ class _Counts(msgspec.Struct):
     kinds: dict[str, int] = {}
     """Events by kind."""
     usage: Usage = Usage()
+    vectors: dict[str, int] = {}
+    """Rows by model."""
     proxy: tuple[str, str] | None = None
     """When the newest event of a proxy was written, and its version."""
 
@@ -115,6 +120,7 @@ def summary(layout: Layout, *, now: float) -> Summary:
         code_version=version.code_hash(),
         proxy_runs_this_code=None if running is None else running == version.code_hash(),
         seconds_since_write=round(max(0.0, now - max(written.values())), 1) if written else None,
+        vectors=dict(sum((Counter(each.vectors) for each in counts.values()), Counter[str]())),
         bytes=_bytes(layout),
         unreadable=len(sids) - len(counts),
         newest=tuple(_session(layout, sid, counts[sid]) for sid in sids if sid in counts)[:MOST_SESSIONS],
@@ -125,6 +131,7 @@ def _count(connection: apsw.Connection) -> _Counts:
     found = schema.user_version(connection)
     messages, in_context = _row(connection, "SELECT count(*), coalesce(sum(in_context), 0) FROM messages")
     counts = _Counts(messages, in_context)
+    counts.vectors = dict(cast("list[tuple[str, int]]", connection.execute(_VECTORS).fetchall()))
     if found >= 2:
         events = connection.execute("SELECT kind, count(*) FROM events GROUP BY kind")
         counts.kinds = dict(cast("list[tuple[str, int]]", events.fetchall()))
@@ -135,6 +142,8 @@ def _count(connection: apsw.Connection) -> _Counts:
     return counts
 
 
+# Read from the index alone: a row of the table is as large as its vector.
+_VECTORS = "SELECT model, count(*) FROM vectors GROUP BY model"
 _NEWEST_PROXY = "SELECT at, version FROM events WHERE version GLOB 'proxy:*' ORDER BY at DESC, id DESC LIMIT 1"
 _USAGE = """
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),

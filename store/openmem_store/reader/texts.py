@@ -91,7 +91,7 @@ PAGE_LIMIT = "Most characters of this page, 1 to 30000. Example: 5000"
 
 STATUS = """\
 Summarise the store: sessions and messages, how many are out of context, trims, failures, token usage and cache hit \
-rate, whether the proxy runs this code, and the newest sessions with their ids."""
+rate, whether the proxy runs this code, how many rows have a vector, and the newest sessions with their ids."""
 
 TOOLS = {
     "smart_compact_search": SEARCH,

@@ -10,6 +10,7 @@ from openmem_store.reader import status
 from openmem_store.writer import SessionWriter
 
 from tests.store.reader.conversation import VERSION, replied, said, store
+from tests.store.reader.embedded import EAST, embed
 from tests.store.reader.test_source import versions
 
 NOW = 2_000_000.0
@@ -23,7 +24,7 @@ def test_an_empty_store_has_zeros_and_no_rates(layout: Layout) -> None:
     summary = status.summary(layout, now=NOW)
     assert (summary.sessions, summary.messages, summary.trims, summary.usage) == (0, 0, 0, status.Usage())
     assert (summary.cache_hit_rate, summary.proxy_version, summary.proxy_runs_this_code) == (None, None, None)
-    assert (summary.seconds_since_write, summary.newest) == (None, ())
+    assert (summary.seconds_since_write, summary.newest, summary.vectors) == (None, (), {})
     assert summary.code_version == version.code_hash()
 
 
@@ -73,6 +74,13 @@ def test_the_newest_proxy_event_tells_whether_the_proxy_runs_this_code(
         writer.close()
     summary = status.summary(layout, now=NOW)
     assert (summary.proxy_version, summary.proxy_runs_this_code) == (writer_version, same)
+
+
+def test_rows_that_were_embedded_are_counted_by_model(layout: Layout) -> None:
+    embed(store(layout, "one", said("a"), said("b")), {1: EAST, 2: b""}, model="small")
+    embed(store(layout, "two", said("a")), {1: EAST}, model="small")
+    embed(layout.database("two"), {1: EAST}, model="large")
+    assert status.summary(layout, now=NOW).vectors == {"small": 3, "large": 1}
 
 
 @pytest.mark.parametrize("number", [1, 2])
