@@ -34,7 +34,7 @@ def read(path: Path) -> list[History]:
         return []
     parents = {str(line["uuid"]): line.get("parentUuid") for line in read.objects if line.get("uuid")}
     trunk, *branches = _threads(spoken)
-    threads = [_noted(read.objects, trunk) or _told(trunk, parents), *(_told(branch, parents) for branch in branches)]
+    threads = [_noted(read.objects) or _told(trunk, parents), *(_told(branch, parents) for branch in branches)]
     return [
         History(
             agent=AGENT,
@@ -86,9 +86,11 @@ class _Exact(msgspec.Struct):
     """Messages that were said since the last request."""
     head: bytes = b""
     requests: list[Request] = []
+    missed: list[bytes] = []
+    """Parts of messages that the request after them did not send as they were said."""
 
 
-def _noted(found: Iterable[Line], trunk: Iterable[Line]) -> tuple[bytes, list[Request], list[bytes]] | None:
+def _noted(found: Iterable[Line]) -> tuple[bytes, list[Request], list[bytes]] | None:
     """Return head, requests and the last answer by the client's own notes.
 
     None where it left none, or none that hold: each message is known by its hash, and all that was said was sent.
@@ -111,8 +113,9 @@ def _noted(found: Iterable[Line], trunk: Iterable[Line]) -> tuple[bytes, list[Re
     if not state.requests:
         return None
     replies = _unsent(state.waiting, ())
-    stored = b"".join(dict.fromkeys(item for each in state.requests for item in (*each.items, *each.left)))
-    if not all(part in stored or part in b"".join(replies) for line in trunk for part in _parts(line)):
+    _miss(state, replies)
+    stored = b"".join({id(item): item for each in state.requests for item in (*each.items, *each.left)}.values())
+    if not all(part in stored for part in state.missed):
         return None
     return state.head, state.requests, replies
 
@@ -130,6 +133,7 @@ def _sent(state: _Exact, line: Line) -> bool:
     items = (*before[:kept], *(state.known[name] for name in names))
     if left := _unsent(state.waiting, items) if state.requests else []:
         state.requests[-1] = msgspec.structs.replace(state.requests[-1], left=tuple(left))
+    _miss(state, (*items[kept:], *left))
     state.waiting.clear()
     parameters = cast(Message, line.get("params") or {})
     state.requests.append(Request(items, cast("str | None", parameters.get("model"))))
@@ -155,11 +159,15 @@ def _name(message: Message) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _parts(line: Line) -> Iterator[bytes]:
-    """Yield what shows that a line was sent: its texts as JSON, the ids of its calls and results."""
-    message = cast(Message, line["message"])
-    if message.get("model") == "<synthetic>":
-        return
+def _miss(state: _Exact, items: Collection[bytes]) -> None:
+    """Note what of the waiting messages is none of these items: a prompt may be in one, with a text around it."""
+    for message in state.waiting:
+        if not any(_encoded(form) in items for form in _forms(message)):
+            state.missed += _parts(message)
+
+
+def _parts(message: Message) -> Iterator[bytes]:
+    """Yield what shows that a message was sent: its texts as JSON, the ids of its calls and results."""
     for part in _blocks(message):
         known = part.get("text") or part.get("id") or part.get("tool_use_id") if isinstance(part, dict) else None
         if isinstance(known, str):
@@ -172,22 +180,24 @@ def _told(spoken: Iterable[Line], parents: Mapping[str, object]) -> tuple[bytes,
     `parents` has the line before each line, those that are not spoken among them.
     """
     said: list[Message] = []
+    items: list[bytes] = []
+    """Those of the messages that were sent; nothing is added to them any more."""
     requests: list[Request] = []
     places: dict[object, int] = {}
     """How many messages there were after each line, by its id."""
     for line in spoken:
         if line.get("isCompactSummary"):
-            _close(said, requests)
-            said, places = [], {}
+            _close(said, items, requests)
+            said, items, places = [], [], {}
         elif _is_prompt(line) and (kept := _after(line, parents, places)) is not None and kept < len(said):
             # A person went back to an earlier prompt; a result may name an earlier line as it is.
-            _close(said, requests)
-            said = said[:kept]
+            _close(said, items, requests)
+            said, items = said[:kept], items[:kept]
         message = cast(Message, line["message"])
         if line["type"] == "assistant" and message.get("model") == "<synthetic>":
             continue
         if line["type"] == "assistant" and said and _answer(said, message) is None:
-            requests.append(Request(tuple(map(_encoded, said)), cast("str | None", message.get("model"))))
+            requests.append(Request(_all(said, items), cast("str | None", message.get("model"))))
         _said(said, line)
         _count(requests, line)
         places[line.get("uuid")] = len(said)
@@ -197,14 +207,20 @@ def _told(spoken: Iterable[Line], parents: Mapping[str, object]) -> tuple[bytes,
     return b"", requests, [_encoded(each) for each in said[len(requests[-1].items) :]] if requests else []
 
 
-def _close(said: Sequence[Message], requests: list[Request]) -> None:
+def _all(said: Sequence[Message], items: list[bytes]) -> tuple[bytes, ...]:
+    """Return all messages as items, each made once."""
+    items += map(_encoded, said[len(items) :])
+    return tuple(items)
+
+
+def _close(said: Sequence[Message], items: list[bytes], requests: list[Request]) -> None:
     """Keep what was said and never sent: an answer that the conversation did not go on from."""
-    items = tuple(map(_encoded, said))
+    whole = _all(said, items)
     last = requests[-1] if requests else None
-    if last is not None and items[: len(last.items)] == last.items:
-        requests[-1] = msgspec.structs.replace(last, left=items[len(last.items) :])
-    elif items:
-        requests.append(Request(items, last.model if last else None))
+    if last is not None and whole[: len(last.items)] == last.items:
+        requests[-1] = msgspec.structs.replace(last, left=whole[len(last.items) :])
+    elif whole:
+        requests.append(Request(whole, last.model if last else None))
 
 
 def _is_prompt(line: Line) -> bool:

@@ -48,6 +48,13 @@ def test_a_session_without_notes_gives_what_was_said(tmp_path: Path) -> None:
     assert [json.loads(reply) for reply in history.replies] == TALK[5:]
 
 
+def test_the_items_of_two_requests_are_the_same_bytes(tmp_path: Path) -> None:
+    """Each made anew would be as much memory as requests times messages."""
+    for lines in (noted(TALK), told(TALK)):
+        first, *_, last = read(tmp_path, lines).requests
+        assert [one is two for one, two in zip(first.items, last.items, strict=False)] == [True] * len(first.items)
+
+
 def test_the_providers_counts_are_those_of_each_request(tmp_path: Path) -> None:
     for lines in (noted(TALK), told(TALK)):
         history = read(tmp_path, lines)
