@@ -30,6 +30,8 @@ class Upstream(http.server.BaseHTTPRequestHandler):
     """Reads a request and answers from memory."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    """Head and body are two writes: the second would wait up to 40 ms for the first to be acknowledged."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
