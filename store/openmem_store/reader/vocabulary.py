@@ -3,13 +3,14 @@
 All of it is read from the index's own vocabulary, so nothing is stored for it.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
 import apsw
 import msgspec
 
-from openmem_store.reader.words import Tokenizer, Word
+from openmem_store.reader.words import UNSPACED, Tokenizer, Word
 
 MOST_RELATED = 20
 """Terms that one word may stand for; a stem with more is too general to help."""
@@ -86,6 +87,28 @@ class Vocabulary:
             return {}
         return {term: wanted[term] for term in self._terms(_EXACT, (msgspec.json.encode(list(wanted)).decode(),))}
 
+    def glued(self, words: Sequence[Word]) -> list[Word]:
+        """Return the words, each with the terms in which a script without spaces stands right beside it.
+
+        An id inside a Chinese sentence is a part of its term, and would be missed as soon as it stands
+        alone elsewhere.
+        """
+        alone = {word.tokens[0] for word in words if len(word.tokens) == 1 and not UNSPACED.search(word.text)}
+        found: dict[str, list[str]] = {token: [] for token in alone}
+        if alone and any(True for _ in self._terms(_UNSPACED_TERM, ())):
+            beside = {token: re.compile(_BESIDE.format(re.escape(token))) for token in alone}
+            for term in self._terms(_EVERY, ()):
+                if not term.isascii() and UNSPACED.search(term):
+                    for token in alone:
+                        if token in term and beside[token].search(term):
+                            found[token].append(term)
+        return [
+            msgspec.structs.replace(word, glued=tuple(found[word.tokens[0]]))
+            if len(word.tokens) == 1 and found.get(word.tokens[0])
+            else word
+            for word in words
+        ]
+
     def slips(self, word: Word) -> tuple[str, ...]:
         """Return terms that differ from the word by one character added, lost, changed or swapped.
 
@@ -103,6 +126,10 @@ class Vocabulary:
         return (term for (term,) in cast("Iterable[tuple[str]]", self._connection.execute(statement, bindings)))
 
 
+_BESIDE = f"(?:^|{UNSPACED.pattern}){{}}(?:{UNSPACED.pattern}|$)"
+_EVERY = "SELECT term FROM temp.vocabulary"
+# Thai is the first of these scripts in Unicode: where no term begins at or behind it, none is glued to one.
+_UNSPACED_TERM = "SELECT term FROM temp.vocabulary WHERE term >= '\u0e00' LIMIT 1"
 _RANGE = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ?"
 _EXACT = "SELECT v.term FROM json_each(?) w CROSS JOIN temp.vocabulary v ON v.term = w.value"
 _NEAR = """

@@ -19,7 +19,7 @@ MOST_CHARACTERS = 10_000
 MOST_WORDS = 64
 """Distinct words of one query; a longer one is a pasted text, whose first words say enough."""
 
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
 """Scripts written without spaces: the index holds a whole run as one token, so a word in it needs a scan."""
@@ -36,11 +36,14 @@ class Word(msgspec.Struct, frozen=True):
     text: str
     tokens: tuple[str, ...]
     """As the index folds them; empty for a word of punctuation only."""
+    glued: tuple[str, ...] = ()
+    """Terms of the index that are the word written together with a script without spaces."""
 
     @property
     def phrase(self) -> str:
-        """The word as an FTS5 string: its tokens, one after the other."""
-        return '"' + self.text.replace('"', '""') + '"'
+        """The word for FTS5: its tokens, one after the other, or a term that it is glued into."""
+        own = '"' + self.text.replace('"', '""') + '"'
+        return "(" + " OR ".join((own, *(f'"{term}"' for term in self.glued))) + ")" if self.glued else own
 
     @property
     def folded(self) -> str:
@@ -94,7 +97,7 @@ def find_all(connection: apsw.Connection, words: Sequence[Word]) -> list[Found]:
     parts = {
         word: word.folded.encode()
         for word, seqs in zip(words, by_tokens, strict=True)
-        if not seqs or _UNSPACED.search(word.text)
+        if not seqs or UNSPACED.search(word.text)
     }
     holding = _scan(connection, parts) if parts else {}
     return [

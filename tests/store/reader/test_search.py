@@ -153,3 +153,31 @@ def test_filters_narrow_hits_and_counts_alike(layout: Layout) -> None:
     database = store(layout, "s", said("needle"), replied("needle"), said("needle\nneedle"), dropped=[0, 1])
     out = ask("needle", database, chosen=scope.Scope(("user", "assistant"), False, include_echoes=False))
     assert (out.total_matches, out.line_matches, sorted(seqs(out))) == (2, 2, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("query", "seqs", "lines"),
+    [
+        ("gen", [2, 1], 2),
+        ("itgc", [2, 1], 2),
+        ("db", [6, 5, 4, 2], 4),
+        ("gen db", [2, 6, 5, 4, 1], 1),
+        ("GEN", [2, 1], 2),
+    ],
+)
+def test_an_id_inside_a_sentence_without_spaces_counts_beside_one_that_stands_alone(
+    layout: Layout, query: str, seqs: list[int], lines: int
+) -> None:
+    database = store(
+        layout,
+        "s",
+        said("步骤2重跑gen-itgc后检查 设备清单"),
+        said("gen is a word, db too, itgc"),
+        said("generation, adbc"),
+        said("v2重跑db检查"),
+        said("สวัสดีชาวโลกdb"),
+        said("データベースdb接続\nxdb接"),
+    )
+    answer = ask(query, database)
+    assert sorted(result.seq for result in answer.results) == sorted(seqs)
+    assert (answer.total_matches, answer.line_matches) == (len(seqs), lines)

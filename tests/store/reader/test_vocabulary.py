@@ -54,3 +54,18 @@ def test_stop_words_and_single_letters_say_nothing(layout: Layout) -> None:
         tokenizer = Tokenizer(connection)
         telling = [word.text for word in parse("What is the KEY-7 of 7 a 木 --", tokenizer) if says_something(word)]
     assert telling == ["KEY-7", "7", "木", "--"]
+
+
+def test_terms_that_glue_a_word_to_a_script_without_spaces_stand_for_it(layout: Layout) -> None:
+    texts = ("重跑gen检查 gen重 跑gen", "generation regen gena重 agen重", "gen")
+    with source.opened(store(layout, "s", *map(said, texts))) as connection:
+        asked = parse("gen 重跑 gen-x --", Tokenizer(connection))
+        found = Vocabulary(connection).glued(asked)
+        assert [sorted(each.glued) for each in found] == [["gen重", "跑gen", "重跑gen检查"], [], [], []]
+        assert [each.phrase for each in asked] == ['"gen"', '"重跑"', '"gen-x"', '"--"']
+
+
+def test_without_such_a_script_no_word_is_glued(layout: Layout) -> None:
+    with source.opened(store(layout, "s", said("gen générique Γεν ген"))) as connection:
+        asked = parse("gen ген", Tokenizer(connection))
+        assert Vocabulary(connection).glued(asked) == list(asked)
