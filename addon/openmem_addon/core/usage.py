@@ -159,13 +159,16 @@ class Tap:
 
     def _take(self, payload: bytes) -> None:
         counts = b"usage" in payload or b"message_stop" in payload
-        fails = b"error" in payload and not self.refusal
-        try:
-            readable = source.readable(payload) if counts or fails else b""
-            if fails:
-                self.refusal = refusal(readable)
-            found = self._reader(readable) if counts else None
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            return  # not one of the wire's events: an error page, or an event cut short
+        if b"error" in payload and not self.refusal:
+            self.refusal = _understood(refusal, payload) or b""
+        found = _understood(self._reader, payload) if counts else None
         if found is not None:
             self._usage = self._usage.updated(found)
+
+
+def _understood[T](read: Callable[[bytes], T], payload: bytes) -> T | None:
+    """Return what is read of an event; None where it is none of the wire's: an error page, or one cut short."""
+    try:
+        return read(source.readable(payload))
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None

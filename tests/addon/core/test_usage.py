@@ -217,6 +217,11 @@ def test_an_answer_that_fails_behind_its_status_says_how(name: str, content_type
     assert reader.refusal == said
 
 
+def test_an_error_of_another_shape_does_not_hide_the_counts_beside_it() -> None:
+    answer = b'{"type":"message","response":"error","usage":{"input_tokens":5}}'
+    assert fed([answer], content_type="application/json") == Usage(5, final=True)
+
+
 def test_the_first_error_of_an_answer_is_the_one_that_is_looked_at() -> None:
     reader = tap()
     for number in (1, 2):
