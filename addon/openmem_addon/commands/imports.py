@@ -28,16 +28,9 @@ Stores what the agents keep of their own sessions: Claude Code's transcripts and
 an argument. The search tools then find it, also without the proxy. What was imported before and has not grown is
 passed over. No key and no setting of an agent is read."""
 
-ROLLOUTS = tuple(
-    f"{folder}/**/rollout-*.{suffix}"
-    for folder in ("sessions", "archived_sessions")
-    for suffix in ("jsonl", "jsonl.zst")
-)
-"""Where Codex keeps rollouts, and where it puts them away; some it compresses."""
-
 SOURCES = {
     "claude": Source("Claude Code", lambda place: place / "projects", ("**/*.jsonl",), transcripts.read),
-    "codex": Source("Codex", lambda place: place, ROLLOUTS, rollouts.read),
+    "codex": Source("Codex", lambda place: place, rollouts.PATTERNS, rollouts.read),
 }
 
 VERSION = "import"

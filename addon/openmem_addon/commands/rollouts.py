@@ -1,7 +1,8 @@
 """Own Codex's rollouts: every item of a conversation, in the form it has on the wire."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,14 @@ AGENT = "codex"
 
 PRODUCED = ("reasoning", "function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call")
 """Types of items that the model made, besides its messages: a request stands before the first of a run of them."""
+
+FOLDERS = ("sessions", "archived_sessions")
+"""Where Codex keeps rollouts, and where it puts them away."""
+
+SUFFIXES = ("jsonl", "jsonl.zst")
+"""It compresses some."""
+
+PATTERNS = tuple(f"{folder}/**/rollout-*.{suffix}" for folder in FOLDERS for suffix in SUFFIXES)
 
 Payload = Mapping[str, object]
 
@@ -28,29 +37,17 @@ class _Reading(msgspec.Struct):
 
 def read(path: Path) -> list[History]:
     """Return the thread of one rollout. Raises ValueError for a file that is none, OSError."""
-    state = _Reading()
-    meta: Payload | None = None
     found = lines(path)
-    for line in found.objects:
-        payload = line.get("payload")
-        if not isinstance(payload, dict):
-            continue
-        match line.get("type"):
-            case "session_meta":
-                meta = meta or payload  # a fork repeats its parent's behind its own
-            case "turn_context":
-                state.model = str(payload["model"]) if payload.get("model") else state.model
-            case "response_item":
-                _take(state, payload)
-            case "compacted":
-                _compacted(state, payload)
-            case "event_msg":
-                _count(state, payload)
-            case _:
-                pass
+    meta = _meta(found.objects)
     if meta is None:
         found.complain(path)
         raise ValueError(f"{path.name} is no rollout: it names no session")
+    state = _Reading()
+    for line in _inherited(path, meta, frozenset()):
+        _read(state, line)
+    state.requests.clear()  # they are the other session's; its items were sent again
+    for line in found.objects:
+        _read(state, line)
     if not state.items:
         return []
     if not state.requests:
@@ -69,6 +66,48 @@ def read(path: Path) -> list[History]:
         broken=len(found.broken),
     )
     return [history]
+
+
+def _meta(found: Iterable[Payload]) -> Payload | None:
+    """Return what a file says of its session; a fork may repeat its parent's behind its own."""
+    payloads = (line.get("payload") for line in found if line.get("type") == "session_meta")
+    return next((payload for payload in payloads if isinstance(payload, dict)), None)
+
+
+def _inherited(path: Path, meta: Payload, known: frozenset[str]) -> list[Payload]:
+    """Return the lines of another session that a forked one begins with, where its file only names it.
+
+    None where that one's file is gone.
+    """
+    base = meta.get("history_base")
+    thread = str(base.get("thread_id")) if isinstance(base, dict) else ""
+    end = base.get("end_ordinal_exclusive") if isinstance(base, dict) else None
+    if not re.fullmatch(r"[0-9A-Za-z-]+", thread) or thread in known or not isinstance(end, int):
+        return []
+    place = next((each.parent for each in path.parents if each.name in FOLDERS), path.parent)
+    other = next((each for suffix in SUFFIXES for each in place.glob(f"**/rollout-*{thread}.{suffix}")), None)
+    if other is None:
+        return []
+    found = lines(other).objects
+    before = _inherited(other, _meta(found) or {}, known | {thread})
+    return [*before, *(line for line in found if isinstance(at := line.get("ordinal"), int) and at < end)]
+
+
+def _read(state: _Reading, line: Payload) -> None:
+    payload = line.get("payload")
+    if not isinstance(payload, dict):
+        return
+    match line.get("type"):
+        case "turn_context":
+            state.model = str(payload["model"]) if payload.get("model") else state.model
+        case "response_item":
+            _take(state, payload)
+        case "compacted":
+            _compacted(state, payload)
+        case "event_msg":
+            _count(state, payload)
+        case _:
+            pass
 
 
 def _take(state: _Reading, item: Payload) -> None:

@@ -53,6 +53,29 @@ def test_a_compacted_session_begins_anew(tmp_path: Path) -> None:
     assert whole == [TALK, [*short, said("user", "On."), said("assistant", "Yes.")]]
 
 
+def test_a_fork_begins_with_the_part_of_the_other_session_that_it_names(tmp_path: Path) -> None:
+    """It may be a fork itself, and put away; without it, what the file holds is read."""
+    first = [{**line, "ordinal": number} for number, line in enumerate(rollout(TALK, sid="one"))]
+    second = [
+        {**line, "ordinal": number}
+        for number, line in enumerate(rollout([said("user", "On."), said("assistant", "Yes.")], sid="two"), 8)
+    ]
+    third = rollout([said("user", "Or this."), said("assistant", "No.")], sid="three")
+    second[0]["payload"]["history_base"] = {"thread_id": "one", "end_ordinal_exclusive": 8}
+    third[0]["payload"]["history_base"] = {"thread_id": "two", "end_ordinal_exclusive": 11}
+    old = write(tmp_path / "archived_sessions/rollout-a-one.jsonl", first)
+    write(tmp_path / "sessions/2026/rollout-b-two.jsonl", second)
+    path = write(tmp_path / "sessions/2026/rollout-c-three.jsonl", third)
+    [history] = rollouts.read(path)
+    assert history.sid == "three"
+    assert sent(history) == [[*TALK, said("user", "On."), said("user", "Or this.")]]
+    assert [json.loads(reply) for reply in history.replies] == [said("assistant", "No.")]
+    old.unlink()
+    assert sent(rollouts.read(path)[0]) == [[said("user", "On."), said("user", "Or this.")]]
+    third[0]["payload"]["history_base"] = {"thread_id": "../../*", "end_ordinal_exclusive": 11}
+    assert sent(rollouts.read(write(path, third))[0]) == [[said("user", "Or this.")]]
+
+
 def test_a_prompt_without_an_answer_is_kept(tmp_path: Path) -> None:
     assert sent(read(tmp_path, TALK[:2])) == [TALK[:2]]
 
