@@ -13,7 +13,7 @@ from typing import Literal
 import apsw
 import msgspec
 
-from openmem_store.reader import excerpts, ranking, results, scope, vectors, words
+from openmem_store.reader import excerpts, ranking, results, scope, threads, vectors, words
 from openmem_store.reader.hybrid import Asked, Hybrid, Search
 from openmem_store.reader.known import Known
 from openmem_store.reader.results import Answer, Hit, Result
@@ -116,6 +116,7 @@ class _Trying:
     def each[T, R](self, sessions: Mapping[str, T], step: Callable[[str, T], R]) -> dict[str, R]:
         done: dict[str, R] = {}
         for sid, session in sessions.items():
+            threads.check()
             try:
                 done[sid] = step(sid, session)
             except results.UNREADABLE as error:

@@ -9,7 +9,7 @@ import msgspec
 
 from openmem_store import registration, schema, version
 from openmem_store.layout import Layout
-from openmem_store.reader import databases, results, source
+from openmem_store.reader import databases, results, source, threads
 
 MOST_SESSIONS = 10
 """Sessions listed one by one."""
@@ -98,6 +98,7 @@ def summary(layout: Layout, *, now: float) -> Summary:
         databases.reach(layout.sessions)
     counts: dict[str, _Counts] = {}
     for sid in sids:
+        threads.check()
         try:
             with source.opened(layout.database(sid)) as connection:
                 counts[sid] = _count(connection)

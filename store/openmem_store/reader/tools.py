@@ -10,13 +10,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import anyio.to_thread
 import apsw
 from pydantic import BeforeValidator, Field
 
 from openmem_store import blobs, schema, sid
 from openmem_store.layout import Layout
-from openmem_store.reader import answers, databases, texts
+from openmem_store.reader import answers, databases, texts, threads
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.scope import Scope
 from openmem_store.settings import Settings
@@ -73,13 +72,13 @@ class Tools:
 
         if query.strip() and pattern:
             raise RefusedError("query and pattern: give one of them; pattern counts exactly, query ranks by relevance")
-        choice = await _thread(self._choose, session_id)
+        choice = await threads.run(self._choose, session_id)
         files = {each: self._layout.database(each) for each in choice.sids}
         request = search.Request(Scope(_roles(role), in_context, include_echoes), limit, context, ranking, mode)
         if pattern:
             ask = partial(patterns.search, pattern, request, why=choice.scope)
         else:
-            ask = partial(_thread, partial(search.search, query, request, why=choice.scope, hybrid=self._hybrid))
+            ask = partial(threads.run, partial(search.search, query, request, why=choice.scope, hybrid=self._hybrid))
         return answers.encode(await standin.search(files, ask))
 
     async def smart_compact_sql(
@@ -89,7 +88,7 @@ class Tools:
     ) -> str:
         from openmem_store.reader import sql as statements
 
-        choice = await _thread(self._choose, session_id)
+        choice = await threads.run(self._choose, session_id)
         return answers.encode(await statements.run(self._layout.database(choice.sids[0]), sql))
 
     async def smart_compact_get(
@@ -106,13 +105,13 @@ class Tools:
 
         if bool(id) == (seq is not None):
             raise RefusedError("id or seq: give the id from a marker, or session_id and seq of a row, not both")
-        text = await _thread(self._blob, id) if id else await _thread(self._row, session_id, seq)
+        text = await threads.run(self._blob, id) if id else await threads.run(self._row, session_id, seq)
         return answers.encode(pages.cut(text, offset, limit))
 
     async def context_status(self) -> str:
         from openmem_store.reader import status
 
-        return answers.encode(await _thread(partial(status.summary, self._layout, now=time.time())))
+        return answers.encode(await threads.run(partial(status.summary, self._layout, now=time.time())))
 
     @cached_property
     def _hybrid(self) -> "hybrid.Hybrid":
@@ -139,11 +138,6 @@ class Tools:
             return pages.row(self._layout.database(choice.sids[0]), seq)
         except (apsw.Error, schema.UnsupportedSchema) as error:
             raise RefusedError(f"session_id: this session is {results.unreadable(error)}") from error
-
-
-async def _thread[T](function: Callable[..., T], *arguments: Any) -> T:
-    """Do blocking work beside the event loop. A cancelled call is answered at once; its thread ends by itself."""
-    return await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
 
 
 def _checked(session_id: str | None) -> str | None:

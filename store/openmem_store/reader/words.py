@@ -13,6 +13,8 @@ from typing import cast
 import apsw
 import msgspec
 
+from openmem_store.reader import threads
+
 MOST_CHARACTERS = 10_000
 """Of one query; of a longer one the rest is not read."""
 
@@ -109,6 +111,7 @@ def find_all(connection: apsw.Connection, words: Sequence[Word]) -> list[Found]:
 def _scan(connection: apsw.Connection, parts: Mapping[Word, bytes]) -> dict[Word, frozenset[int]]:
     found: dict[Word, list[int]] = {word: [] for word in parts}
     for seq, text in cast("Iterable[tuple[int, bytes]]", connection.execute(_TEXTS)):
+        threads.check()
         folded = text.lower()  # of bytes: the letters that SQLite's `lower()` folds
         for word, part in parts.items():
             if part in folded:
