@@ -1,5 +1,6 @@
 """Own `install` and `uninstall`: our entries go into the agents' own configuration, and out of it without a trace."""
 
+import contextlib
 import difflib
 import os
 import shutil
@@ -89,7 +90,7 @@ def main(name: str, words: Sequence[str]) -> int:
     chosen = name == "install" and given.provider is not None
     if chosen or (name == "uninstall" and not given.agents):
         failed |= not _settle(config, book, provider=provider and name == "install", dry=given.dry)
-    at_once = _agreed(given, agents) if name == "install" else None
+    at_once = _agreed(given, agents, book) if name == "install" else None
     for agent in agents:
         wanted = Wanted(hooks=not provider, at_once=at_once)
         wires = wiring.wires(agent, home, os.environ, programs(os.environ), wanted)
@@ -228,12 +229,17 @@ def _settle(config: Path, book: Ledger, *, provider: bool, dry: bool) -> bool:
     return change(wire, book, name, dry=dry) is not None
 
 
-def _agreed(given: Words, agents: Sequence[str]) -> bool | None:
-    """Return whether Claude Code may load the tools at once; without somebody to ask, it goes on as it does."""
+def _agreed(given: Words, agents: Sequence[str], book: Ledger) -> bool | None:
+    """Return whether Claude Code may load the tools at once; it goes on as it does where nobody can be asked, or was.
+
+    Raises nothing for a ledger that cannot be read: each file's change says so.
+    """
     if given.at_once is not None or "claude" not in agents:
         return given.at_once
-    if given.dry or not sys.stdin.isatty():
-        return None
+    home = Path(os.environ.get("HOME") or Path.home())
+    with contextlib.suppress(ValueError):
+        if given.dry or not sys.stdin.isatty() or book.knows(wiring.claude_file(home, os.environ)):
+            return None
     print("Load the search tools in Claude Code with the first request (some 1,000 tokens)? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -115,6 +115,8 @@ class Ledger:
             return _BOOK.decode(self._path.read_bytes())
         except FileNotFoundError:
             return _Book()
+        except msgspec.MsgspecError:
+            raise ValueError(f"{self._path} is damaged: remove it, and uninstall takes our entries alone") from None
 
     def _save(self, book: _Book) -> None:
         if book.files:

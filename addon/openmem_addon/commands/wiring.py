@@ -81,6 +81,11 @@ def _claude_folder(home: Path, environ: Mapping[str, str]) -> Path:
     return Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
 
 
+def claude_file(home: Path, environ: Mapping[str, str]) -> Path:
+    """Return the file in which Claude Code keeps its servers, among much else."""
+    return Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
+
+
 def _codex_folder(home: Path, environ: Mapping[str, str]) -> Path:
     return Path(environ.get("CODEX_HOME") or home / ".codex")
 
@@ -90,14 +95,13 @@ def _opencode_folder(home: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _claude(home: Path, environ: Mapping[str, str], programs: Programs, wanted: Wanted) -> tuple[Wire, ...]:
-    own = environ.get("CLAUDE_CONFIG_DIR")
     server: dict[str, object] = {"type": "stdio", "command": programs.mcp, "args": []}
     if programs.environ:
         server["env"] = programs.environ
     if wanted.at_once is not None:
         server[AT_ONCE] = wanted.at_once or None
     return (
-        _json_server(Path(own or home) / ".claude.json", ("mcpServers",), server),
+        _json_server(claude_file(home, environ), ("mcpServers",), server),
         _json_hooks(_claude_folder(home, environ) / "settings.json", _command(programs, "claude-code"), wanted.hooks),
     )
 

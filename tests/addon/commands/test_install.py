@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import tomllib
@@ -370,3 +371,37 @@ def test_claude_code_connects_to_what_was_registered(home: Path) -> None:
     )
     [line] = [line for line in listed.stdout.splitlines() if line.startswith("openmem:")]
     assert "Connected" in line
+
+
+# --- the one question -----------------------------------------------------------------------------------------------
+
+
+def test_a_person_is_asked_once_whether_the_tools_load_at_once(home: Path) -> None:
+    def answered(answer: bytes) -> str:
+        person, terminal = pty.openpty()
+        try:
+            os.write(person, answer)
+            done = subprocess.run(
+                [sys.executable, "-m", "openmem_addon.commands.cli", "install", "--agent", "claude"],
+                env=variables(home),
+                stdin=terminal,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            )
+        finally:
+            os.close(person)
+            os.close(terminal)
+        return done.stdout
+
+    def at_once() -> object:
+        return json.loads((home / ".claude.json").read_text())["mcpServers"]["openmem"].get("alwaysLoad")
+
+    assert "with the first request (some 1,000 tokens)? [y/N] " in answered(b"y\n")
+    assert at_once() is True
+    assert answered(b"\n") == "Claude Code: nothing to change\n"
+    assert at_once() is True
+    run(home, "uninstall")
+    answered(b"\n")
+    assert at_once() is None

@@ -96,6 +96,18 @@ def test_our_second_change_after_somebody_wrote_keeps_what_they_wrote_without_ou
     assert not copy.parent.exists()
 
 
+def test_a_damaged_book_is_named_with_what_mends_it(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "a"
+    path.write_text("before")
+    ledger.write(path, b"ours", take, empty="")
+    book = tmp_path / "state" / "install" / "files.json"
+    book.write_text("{")
+    with pytest.raises(ValueError, match=r"files\.json is damaged: remove it"):
+        ledger.undo(path, take, empty="nothing")
+    book.unlink()
+    assert ledger.undo(path, take, empty="nothing") == "<nothing>"
+
+
 def test_a_file_that_is_read_only_is_left_alone(tmp_path: Path, ledger: Ledger) -> None:
     path = tmp_path / "a"
     path.write_text("before")
