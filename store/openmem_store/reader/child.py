@@ -1,6 +1,6 @@
 """Own the killable child: start it on a job, hear what it reports, end it when time is up.
 
-A child is started afresh for each call, never forked: this process has threads and open databases.
+A child does one job, and is started by itself, never forked: this process has threads and open databases.
 It reports in lines, each a whole JSON document that supersedes the one before.
 """
 
@@ -9,12 +9,13 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import Protocol
 
 import anyio
+import anyio.to_thread
 import msgspec
-from anyio.abc import Process
 
 from openmem_store.reader import sandbox
 from openmem_store.reader.answers import RefusedError
@@ -23,7 +24,9 @@ _BOOT = """
 import importlib, sys
 sys.modules["typing_extensions"] = None
 sys.path.extend(sys.argv[2:])
-importlib.import_module(sys.argv[1]).main()
+work = importlib.import_module(sys.argv[1])
+importlib.import_module("openmem_store.reader.sandbox").confine()
+work.main()
 """
 """msgspec takes `typing_extensions` where it finds it and needs none of it; importing it takes 40 ms of about 80."""
 
@@ -36,6 +39,10 @@ _KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """What an interpreter may need to start; nothing else of our environment concerns a child."""
 
 
+_CHUNK = 1 << 16
+"""Bytes read at a time."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What a child reported and how it ended."""
 
@@ -45,58 +52,92 @@ class Outcome(msgspec.Struct, frozen=True):
     """It was killed at its time limit, so the report is of unfinished work."""
 
 
-async def run(module: str, job: bytes, *, seconds: float) -> Outcome:
+class Run(Protocol):
+    """How a job is done in a child."""
+
+    async def __call__(self, module: str, job: bytes, *, seconds: float) -> Outcome: ...
+
+
+class Child:
+    """A started child, which waits for its job."""
+
+    def __init__(self, module: str) -> None:
+        environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+        self._process = subprocess.Popen(
+            command(module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        for pipe in (self._stdin, self._stdout):
+            os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    async def send(self, job: bytes) -> None:
+        """Hand the job over, all of it."""
+        rest = memoryview(job)
+        # A child that dies before it has read its job breaks the pipe; that it said nothing tells the caller.
+        with contextlib.suppress(BrokenPipeError):
+            while rest:
+                await anyio.wait_writable(self._stdin)
+                rest = rest[os.write(self._stdin.fileno(), rest) :]
+        self._stdin.close()
+
+    async def lines(self) -> AsyncGenerator[bytes]:
+        """Yield the whole lines that it reports; the last one may stop anywhere."""
+        rest = b""
+        while True:
+            await anyio.wait_readable(self._stdout)
+            chunk = os.read(self._stdout.fileno(), _CHUNK)
+            if not chunk:
+                return
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield line
+
+    def end(self) -> None:
+        """End it at once, whatever it does, and leave nothing of it."""
+        self._process.kill()
+        self._process.wait()
+        self._stdin.close()
+        self._stdout.close()
+
+
+async def run(module: str, job: bytes, *, seconds: float, start: Callable[[str], Child] = Child) -> Outcome:
     """Run `module.main()` in a child with `job` on its stdin, and return its newest report.
 
     `seconds` count from when the child is ready, so that a busy machine takes nothing from the work.
-    Ends the child in every case: when time is up, when this call is cancelled, and when it fails.
-    Raises RefusedError when it does not start.
+    `start` returns a child that waits for its job. Ends the child in every case: when time is up, when this
+    call is cancelled, and when it fails. Raises RefusedError when it does not start.
     """
-    environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
-    process = await anyio.open_process(
-        command(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    )
+    child = start(module)
     report: bytes | None = None
     try:
-        lines = _lines(process)
+        lines = child.lines()
         first = b""
         with anyio.move_on_after(START_SECONDS):
-            await _send(process, job)
+            await child.send(job)
             first = await anext(lines, b"")
         if first != sandbox.READY:
             raise RefusedError("the process that does this work did not start; try again")
         with anyio.move_on_after(seconds) as clock:
             async for line in lines:
                 report = line
-            await process.wait()
         return Outcome(report, clock.cancelled_caught)
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process)
-
-
-async def _lines(process: Process) -> AsyncGenerator[bytes]:
-    """Yield the whole lines of a child's stdout, which may stop anywhere."""
-    assert process.stdout is not None
-    rest = b""
-    async for chunk in process.stdout:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-
-
-async def _send(process: Process, job: bytes) -> None:
-    assert process.stdin is not None
-    # A child that dies before it has read its job breaks the pipe; that it said nothing tells the caller.
-    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await process.stdin.send(job)
-        await process.stdin.aclose()
-
-
-async def _end(process: Process) -> None:
-    if process.returncode is None:
-        process.kill()
-    await process.aclose()
+            await anyio.to_thread.run_sync(child.end)
 
 
 def command(module: str) -> list[str]:

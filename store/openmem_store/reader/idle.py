@@ -13,23 +13,25 @@ class Idle:
         self._release = release
         self._lock = threading.Lock()
         self._until = 0.0
-        self._waiting: threading.Thread | None = None
+        self._counting = False
+        self._thread: threading.Thread | None = None
 
     def used(self) -> None:
         """Begin to count anew."""
         with self._lock:
             self._until = time.monotonic() + self._seconds
-            if self._waiting is None:
-                self._waiting = threading.Thread(target=self._wait, daemon=True)
-                self._waiting.start()
+            if not self._counting:
+                self._counting = True
+                self._thread = threading.Thread(target=self._count, daemon=True)
+                self._thread.start()
 
     def wait(self) -> None:
         """Wait until all was let go of."""
-        waiting = self._waiting
-        if waiting is not None:
-            waiting.join()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
 
-    def _wait(self) -> None:
+    def _count(self) -> None:
         while (rest := self._rest()) > 0:
             time.sleep(rest)
         self._release()
@@ -38,6 +40,5 @@ class Idle:
         """Return the seconds that are left; with none the next use begins with a thread of its own."""
         with self._lock:
             rest = self._until - time.monotonic()
-            if rest <= 0:
-                self._waiting = None
+            self._counting = rest > 0
             return rest

@@ -60,7 +60,6 @@ def main() -> None:
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
     sandbox.ready()
     connections = {sid: connect(source) for sid, source in job.sources.items()}
-    sandbox.confine()
     scan = _Scan(job)
     for sid, connection in connections.items():
         scan.session(sid, connection)

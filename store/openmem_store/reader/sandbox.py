@@ -21,7 +21,7 @@ FILE_BYTES = 1 << 20
 READY = b"ready"
 """A child's first line: the parent's clock starts."""
 
-_LIMITS = {
+LIMITS = {
     resource.RLIMIT_AS: MEMORY_BYTES,
     resource.RLIMIT_CPU: CPU_SECONDS,
     resource.RLIMIT_FSIZE: FILE_BYTES,
@@ -32,7 +32,7 @@ _LIMITS = {
 
 def confine() -> None:
     """Lower the limits of this process for good."""
-    for limit, most in _LIMITS.items():
+    for limit, most in LIMITS.items():
         # A system may refuse one of them (macOS has no address-space limit); the parent's clock still holds.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(limit, (most, most))

@@ -75,7 +75,11 @@ def main() -> None:
     layout = Layout(loaded.settings.root)
     threading.Thread(target=_sweep, args=(layout, loaded.settings), daemon=True).start()
     sys.stdin = stdin.opened(sys.stdin.buffer)
-    Server(Tools(layout, Path.cwd(), loaded.settings)).run("stdio")
+    tools = Tools(layout, Path.cwd(), loaded.settings, keeps=True)
+    try:
+        Server(tools).run("stdio")
+    finally:
+        tools.close()
 
 
 def _offer(function: Any) -> Tool:

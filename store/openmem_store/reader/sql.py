@@ -63,28 +63,28 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What this is from, where the session's index is damaged."""
 
 
-async def run(database: Path, statement: str) -> Answer:
+async def run(database: Path, statement: str, *, do: child.Run = child.run) -> Answer:
     """Run one SELECT against a session database, or against a copy of its messages where an index is damaged.
 
-    Raises RefusedError for a statement that is not one SELECT, fails, or takes over `SECONDS`.
+    `do` has a child do it. Raises RefusedError for a statement that is not one SELECT, fails, or takes over `SECONDS`.
     """
     check(statement)
-    table = await _run(database, statement)
+    table = await _run(database, statement, do)
     search_index = None
     if table.damaged:
         async with standin.copies({"": database}) as found:
             for copy in found.values():
-                table, search_index = await _run(copy, statement), standin.SAID
+                table, search_index = await _run(copy, statement, do), standin.SAID
     if table.error is not None:
         raise RefusedError(f"sql failed: {table.error}")
     return fit(table, search_index=search_index)
 
 
-async def _run(database: Path, statement: str) -> Table:
+async def _run(database: Path, statement: str, do: child.Run) -> Table:
     try:
         with readable(database) as source:
             job = msgspec.json.encode(runner.Job(source, statement))
-            outcome = await child.run("openmem_store.reader.runner", job, seconds=SECONDS)
+            outcome = await do("openmem_store.reader.runner", job, seconds=SECONDS)
     except (apsw.Error, schema.UnsupportedSchema) as error:
         raise RefusedError(f"the session database cannot be read ({type(error).__name__})") from error
     if outcome.timed_out and outcome.report is None:

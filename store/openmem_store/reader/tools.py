@@ -10,10 +10,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import apsw
 from pydantic import BeforeValidator, Field
 
-from openmem_store import blobs, schema, sid
+from openmem_store import blobs, sid
 from openmem_store.layout import Layout
 from openmem_store.reader import answers, databases, texts, threads
 from openmem_store.reader.answers import RefusedError
@@ -21,7 +20,7 @@ from openmem_store.reader.scope import Scope
 from openmem_store.settings import Settings
 
 if TYPE_CHECKING:
-    from openmem_store.reader import hybrid
+    from openmem_store.reader import child, hybrid, sessions, spares
 
 ROLES = ("user", "assistant", "tool")
 DEFAULT_ROLES = ("user", "tool")
@@ -40,11 +39,15 @@ def _given(default: object) -> BeforeValidator:
 class Tools:
     """The four tools over one store, for an agent that works in `cwd`."""
 
-    def __init__(self, layout: Layout, cwd: Path, settings: Settings | None = None) -> None:
-        """`settings` are those of the embedding; None for the defaults."""
+    def __init__(self, layout: Layout, cwd: Path, settings: Settings | None = None, *, keeps: bool = False) -> None:
+        """`settings` are those of the embedding; None for the defaults.
+
+        `keeps`: between two calls files stay open and a child waits for its job, until `close`.
+        """
         self._layout = layout
         self._cwd = cwd
         self._settings = settings or Settings(root=layout.root)
+        self._keeps = keeps
 
     def offered(self) -> Sequence[Callable[..., Any]]:
         """Return the tools, in the order a model should think of them."""
@@ -76,9 +79,10 @@ class Tools:
         files = {each: self._layout.database(each) for each in choice.sids}
         request = search.Request(Scope(_roles(role), in_context, include_echoes), limit, context, ranking, mode)
         if pattern:
-            ask = partial(patterns.search, pattern, request, why=choice.scope)
+            ask = partial(patterns.search, pattern, request, why=choice.scope, do=self._do)
         else:
-            ask = partial(threads.run, partial(search.search, query, request, why=choice.scope, hybrid=self._hybrid))
+            find = partial(search.search, query, request, why=choice.scope)
+            ask = partial(threads.run, partial(find, hybrid=self._hybrid, opened=self._opened))
         return answers.encode(await standin.search(files, ask))
 
     async def smart_compact_sql(
@@ -89,7 +93,8 @@ class Tools:
         from openmem_store.reader import sql as statements
 
         choice = await threads.run(self._choose, session_id)
-        return answers.encode(await statements.run(self._layout.database(choice.sids[0]), sql))
+        database = self._layout.database(choice.sids[0])
+        return answers.encode(await statements.run(database, sql, do=self._do))
 
     async def smart_compact_get(
         self,
@@ -112,6 +117,36 @@ class Tools:
         from openmem_store.reader import status
 
         return answers.encode(await threads.run(partial(status.summary, self._layout, now=time.time())))
+
+    def close(self) -> None:
+        """Let go of what is kept for the next call."""
+        for kept in ("_spares", "_sessions"):
+            if kept in self.__dict__:
+                self.__dict__[kept].close()
+
+    @property
+    def _do(self) -> "child.Run":
+        from openmem_store.reader import child
+
+        return self._spares.run if self._keeps else child.run
+
+    @property
+    def _opened(self) -> "sessions.Opened":
+        from openmem_store.reader import sessions
+
+        return self._sessions.opened if self._keeps else sessions.once
+
+    @cached_property
+    def _spares(self) -> "spares.Spares":
+        from openmem_store.reader import spares
+
+        return spares.Spares()
+
+    @cached_property
+    def _sessions(self) -> "sessions.Sessions":
+        from openmem_store.reader import sessions
+
+        return sessions.Sessions(self._layout.sessions)
 
     @cached_property
     def _hybrid(self) -> "hybrid.Hybrid":
@@ -136,7 +171,7 @@ class Tools:
         choice = self._choose(session_id)
         try:
             return pages.row(self._layout.database(choice.sids[0]), seq)
-        except (apsw.Error, schema.UnsupportedSchema) as error:
+        except results.UNREADABLE as error:
             raise RefusedError(f"session_id: this session is {results.unreadable(error)}") from error
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from openmem_store.reader import child
+from openmem_store.reader import child, sandbox
 from openmem_store.reader.answers import RefusedError
 
 PRELUDE = "import os, sys\nfrom openmem_store.reader import sandbox\ndef main():\n"
@@ -56,6 +56,16 @@ async def test_a_cancelled_call_ends_its_child(program, tmp_path: Path) -> None:
             group.cancel_scope.cancel()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
+
+
+async def test_a_child_is_confined_before_it_reads_its_job(program) -> None:
+    limits = f"{{limit: resource.getrlimit(limit) for limit in {[int(each) for each in sandbox.LIMITS]}}}"
+    module = program(
+        "import resource", f"before = {limits}", "sys.stdin.buffer.read()", "sandbox.ready()",
+        "sandbox.report(repr(before).encode())",
+    )  # fmt: skip
+    wanted = {int(limit): (most, most) for limit, most in sandbox.LIMITS.items()}
+    assert (await child.run(module, b"", seconds=60)).report == repr(wanted).encode()
 
 
 async def test_nothing_of_our_environment_reaches_a_child(program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,9 @@ from tests.store.reader.conversation import said, store
 
 
 def reports(monkeypatch: pytest.MonkeyPatch, job: matcher.Job) -> list[bytes]:
-    """Run the child's `main` here, unconfined, and return the lines it reports."""
+    """Run the child's `main` here and return the lines it reports."""
     said_lines: list[bytes] = []
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(msgspec.json.encode(job))))
-    monkeypatch.setattr(sandbox, "confine", lambda: None)
     monkeypatch.setattr(sandbox, "leave", lambda: None)
     monkeypatch.setattr(sandbox, "report", said_lines.append)
     matcher.main()

@@ -176,6 +176,7 @@ class Raw:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(layout, **more),
+            start_new_session=True,  # so that its process group is its own
         )
         # A server that does not answer fails the test instead of holding it.
         self._watchdog = threading.Timer(120, self.process.kill)
@@ -306,6 +307,19 @@ def test_a_folder_that_may_not_be_looked_into_is_not_said_to_be_empty(layout: La
     finally:
         folder.chmod(0o700)
     assert set(answers) == {"the system refused what this call needs (Permission denied); other calls may still work"}
+
+
+def test_nothing_is_left_of_a_server_that_has_a_child_ready(layout: Layout) -> None:
+    raw = Raw(layout)
+    raw.send(hello(), READY, asked(2, "smart_compact_search", pattern="SET"))
+    assert {raw.answer()["id"] for _ in range(2)} == {1, 2}
+    raw.send(asked(3, "smart_compact_sql", session_id="s", sql="SELECT 1"))
+    assert raw.answer()["id"] == 3
+    os.killpg(raw.process.pid, 0)
+    rest, err, code = raw.end()
+    assert (rest, err, code) == ([], "", 0)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(raw.process.pid, 0)
 
 
 def test_a_cancelled_call_stops_and_the_server_goes_on(layout: Layout) -> None:

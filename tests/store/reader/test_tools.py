@@ -45,6 +45,16 @@ async def test_roles_choose_rows(tools: Tools, role: Any, seqs: set[int]) -> Non
     assert {result["seq"] for result in found["results"]} == seqs
 
 
+async def test_what_is_kept_between_calls_changes_no_answer(tools: Tools, layout: Layout, tmp_path: Path) -> None:
+    keeping = Tools(layout, tmp_path, keeps=True)
+    for _ in range(2):
+        for given in ({"query": "red"}, {"pattern": "red"}, {"query": "red", "context": 1, "role": "all"}):
+            assert await keeping.smart_compact_search(**given) == await tools.smart_compact_search(**given)
+        statement = "SELECT count(*) FROM messages"
+        assert await keeping.smart_compact_sql("s", statement) == await tools.smart_compact_sql("s", statement)
+    keeping.close()
+
+
 async def test_user_and_tool_rows_are_the_default(tools: Tools) -> None:
     assert (await answer(tools.smart_compact_search(query="red")))["total_matches"] == 2
 
