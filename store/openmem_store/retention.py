@@ -225,7 +225,10 @@ def _names(database: Path) -> set[str]:
 def _named(database: Path) -> list[str]:
     if database.stat().st_size == 0 and not database.with_name(database.name + "-wal").exists():
         return []
-    connection = schema.open_reader(database)
+    try:
+        connection = schema.open_reader(database)
+    except schema.NothingStored:
+        return []
     try:
         return [blob_id for (blob_id,) in connection.execute(_NAMED)]
     finally:

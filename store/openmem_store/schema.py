@@ -59,6 +59,10 @@ class UnsupportedSchema(Exception):
     """The file was written by a newer version: it is left alone."""
 
 
+class NothingStored(UnsupportedSchema):
+    """The file has no tables yet: its writer was interrupted at its first request, by a full disk for one."""
+
+
 def user_version(connection: apsw.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").get)  # type: ignore[arg-type]
 
@@ -151,7 +155,7 @@ def open_reader(path: Path, *, busy_ms: int = BUSY_MS, immutable: bool = False) 
     """Open a session database read-only.
 
     `immutable` skips locks and the log: only for a file without one, in a directory that takes no
-    `-shm`. Raises apsw.Error, or UnsupportedSchema for a version not readable.
+    `-shm`. Raises apsw.Error, or UnsupportedSchema for a version not readable; NothingStored is one.
     """
     connection = apsw.Connection(
         read_only(path, immutable=immutable), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -160,7 +164,8 @@ def open_reader(path: Path, *, busy_ms: int = BUSY_MS, immutable: bool = False) 
         connection.set_busy_timeout(busy_ms)
         found = user_version(connection)
         if found not in READABLE:
-            raise UnsupportedSchema(f"session database has version {found}, this program reads 1 to {VERSION}")
+            kind = UnsupportedSchema if found else NothingStored
+            raise kind(f"session database has version {found}, this program reads 1 to {VERSION}")
     except BaseException:
         connection.close()
         raise

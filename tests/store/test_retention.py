@@ -3,6 +3,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 from openmem_store import blobs, retention, schema
 from openmem_store.layout import SUFFIXES, Layout
@@ -156,10 +157,18 @@ def test_no_blob_goes_while_a_session_cannot_be_read(layout: Layout, spoil: Call
     assert blobs.read(layout, name) == "text"
 
 
-def test_a_database_that_is_still_empty_names_no_blob(layout: Layout) -> None:
+def begun(path: Path) -> None:
+    """Leave what a disk that was full at the first request leaves."""
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+
+
+@pytest.mark.parametrize("leave", [Path.touch, begun])
+def test_a_database_that_is_still_empty_names_no_blob(layout: Layout, leave: Callable[[Path], None]) -> None:
     name = blobs.write(layout, "text")
     age(layout, OLD)
-    layout.database("s").touch()
+    leave(layout.database("s"))
     os.utime(layout.database("s"), (YOUNG, YOUNG))
     sweep(layout)
     assert blobs.read(layout, name) is None

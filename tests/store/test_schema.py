@@ -133,6 +133,13 @@ def test_a_reader_takes_every_version_it_knows(tmp_path: Path, version: int) -> 
     assert schema.user_version(schema.open_reader(path)) == version
 
 
+def test_a_file_without_tables_is_known_as_that(tmp_path: Path) -> None:
+    """A full disk leaves one."""
+    make(tmp_path / "s.db", 0, [])
+    with pytest.raises(schema.NothingStored):
+        schema.open_reader(tmp_path / "s.db")
+
+
 @pytest.mark.parametrize("version", [0, 4])
 def test_a_reader_refuses_a_version_it_does_not_know(tmp_path: Path, version: int) -> None:
     path = tmp_path / "s.db"

@@ -161,6 +161,7 @@ DAMAGED = "damaged"
 
 _REASONS = {
     "UnsupportedSchema": "written by another version of this program, which this one does not read",
+    "NothingStored": "empty: nothing was stored in it yet",
     "NotADBError": DAMAGED,
     "CorruptError": DAMAGED,
     "SQLError": DAMAGED,  # a statement of ours does not fit the file
@@ -172,7 +173,7 @@ _REASONS = {
 def unreadable(error: Exception | str) -> str:
     """Say why a session file was skipped, without its path. `error` may be the name of an exception's type."""
     name = error if isinstance(error, str) else type(error).__name__
-    return _REASONS.get(name, f"cannot be read ({name})")
+    return _REASONS.get(name, f"not readable ({name})")
 
 
 _SHOWN = "SELECT thread, in_context, text, blob_id, created_at FROM main.messages WHERE seq = ?"

@@ -57,8 +57,9 @@ def test_an_answer_keeps_its_first_result_however_large() -> None:
         (apsw.CorruptError("path/s.db"), "damaged"),
         (apsw.SQLError("no such table"), "damaged"),
         ("CorruptError", "damaged"),
+        (schema.NothingStored("path/s.db"), "empty: nothing was stored in it yet"),
         (apsw.BusyError("path/s.db"), "locked for over a second; try again"),
-        (apsw.IOError("path/s.db"), "cannot be read (IOError)"),
+        (apsw.IOError("path/s.db"), "not readable (IOError)"),
     ],
 )
 def test_a_session_that_cannot_be_read_is_named_without_its_path(error: Exception | str, said: str) -> None:

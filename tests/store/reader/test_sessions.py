@@ -86,7 +86,7 @@ def test_a_deleted_session_is_gone(layout: Layout, kept: Sessions) -> None:
     known = used(kept, path)
     path.unlink()
     answer = found(kept, path)
-    assert (answer.results, answer.skipped) == ((), {"s": "cannot be read (CantOpenError)"})
+    assert (answer.results, answer.skipped) == ((), {"s": "not readable (CantOpenError)"})
     assert closed(known)
     assert not path.exists()
 
