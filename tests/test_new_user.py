@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,14 @@ class Hooked(NewUser):
         assert {each["session_id"] for each in found["results"]} == {journey.session}
 
 
+class Watched(Claude):
+    """It prints, besides its answers, what a hook says to the person."""
+
+    def words(self, prompt: str, *, resume: str | None) -> tuple[str, ...]:
+        words = super().words(prompt, resume=resume)
+        return (*("stream-json" if word == "json" else word for word in words), "--verbose")
+
+
 @pytest.mark.agent
 @skipped("claude")
 class TestClaudeCode(Hooked):
@@ -175,13 +184,19 @@ class TestClaudeCode(Hooked):
     @classmethod
     def journey(cls, tmp_path_factory: pytest.TempPathFactory) -> Arrival:
         folder = tmp_path_factory.mktemp("new-claude")
-        arrived = Arrival(Claude(), folder, threshold=24_500, install=("--at-once",))
+        arrived = Arrival(Watched(), folder, threshold=24_500, install=("--at-once",))
         arrived.run()
         return arrived
 
     @staticmethod
     def is_written_by_the_agent(name: str) -> bool:
         return name == ".claude.json"
+
+    def test_the_prompt_after_the_trim_says_what_it_moved(self, journey: Arrival) -> None:
+        said = [
+            re.findall(r"openmem: \d+k tokens moved to search, \d+ messages kept", one.stdout) for one in journey.ended
+        ]
+        assert [len(set(each)) for each in said] == [0, 1, 0]
 
     def test_its_file_has_no_empty_place_of_ours(self, journey: Arrival) -> None:
         assert "mcpServers" not in json.loads((journey.place.home / ".claude.json").read_text())
