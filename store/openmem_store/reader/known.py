@@ -14,6 +14,7 @@ import msgspec
 
 from openmem_store.reader.echoes import Echoes, content, own_tool
 from openmem_store.reader.turns import Positions, Turns
+from openmem_store.reader.vocabulary import Vocabulary
 
 
 class Origin(NamedTuple):
@@ -67,7 +68,7 @@ class Known:
         if self._size not in (None, size):  # else a flag, a vector, an event
             if size[0] - int(self.connection.execute(_ADDED, self._size[1:]).get) != self._size[0]:
                 self._begin()
-            for each in ("echoes", "turns", "_positions"):  # what a new row may change
+            for each in ("echoes", "turns", "vocabulary", "_positions"):  # what a new row may change
                 self.__dict__.pop(each, None)
         self._size, self.state = size, state
 
@@ -106,6 +107,10 @@ class Known:
         self._learn(self.echoes.rows)
         said = {seq for seq in self.echoes.rows if self[seq].kind == "tool_use"}
         return Turns(self.connection, said | self.calls())
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.connection)
 
     def positions(self, seqs: Iterable[int]) -> Positions:
         """Return the positions of all rows. `seqs`: rows found by now, one of which may have been stored just now."""

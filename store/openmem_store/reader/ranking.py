@@ -97,7 +97,7 @@ def best(
     part of together with the words beside it, and, when the store does not have it, for a word one
     slip away. With `near`, a row is also lifted by how far its similarity stands out.
     """
-    groups, related = _groups(connection, found)
+    groups, related = _groups(connection, found, rows.vocabulary)
     everywhere = frozenset[int]().union(*groups)
     nearest = frozenset(near.similarity) if near else frozenset[int]()
     positions = rows.positions(everywhere | nearest)
@@ -146,18 +146,16 @@ _SCORES = "SELECT rowid, bm25(messages_fts) FROM main.messages_fts WHERE message
 
 
 def _groups(
-    connection: apsw.Connection, found: Sequence[Found]
+    connection: apsw.Connection, found: Sequence[Found], vocabulary: Vocabulary
 ) -> tuple[list[frozenset[int]], dict[str, tuple[str, ...]]]:
     """Return the rows that each telling word stands for, and the terms it stands for beside itself."""
     telling = [each for each in found if says_something(each.word)] or list(found)
-    vocabulary = Vocabulary(connection)
     joined = vocabulary.joined([each.word for each in found])
     groups: list[frozenset[int]] = []
     related: dict[str, tuple[str, ...]] = {}
     slips = MOST_SLIPS
-    for each in telling:
+    for each, terms in zip(telling, vocabulary.relatives([each.word for each in telling]), strict=True):
         position = found.index(each)
-        terms = vocabulary.relatives(each.word)
         terms += tuple(term for term, (first, last) in joined.items() if first <= position < last)
         if not each.seqs and not terms and slips:
             slips -= 1

@@ -11,6 +11,7 @@ import msgspec
 
 from openmem_store.reader import echoes, turns
 from openmem_store.reader.known import Known, Origin
+from openmem_store.reader.vocabulary import Vocabulary
 
 MOST_HEADINGS = 20
 """Headings of a breakdown; the rest is counted as `other`."""
@@ -106,6 +107,10 @@ class Rows:
         if role == "tool":
             return f"tool result {name}" if name else "tool result"
         return {"tool_use": f"call {name}", "thinking": "thinking"}.get(kind, role)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._known.vocabulary
 
     def positions(self, seqs: Iterable[int]) -> turns.Positions:
         """Return the positions of all rows, among them `seqs`."""

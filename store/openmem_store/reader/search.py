@@ -19,7 +19,6 @@ from openmem_store.reader.known import Known
 from openmem_store.reader.results import Answer, Hit, Result
 from openmem_store.reader.sessions import Opened, once
 from openmem_store.reader.vectors import Nearest
-from openmem_store.reader.vocabulary import Vocabulary
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -128,7 +127,7 @@ def _matches(known: Known, path: Path, query: str, request: Request, by_vectors:
     connection = known.connection
     asked = by_vectors.session(connection, path) if by_vectors else None
     rows = scope.Rows(connection, request.scope, known)
-    asked_for = Vocabulary(connection).glued(words.parse(query, words.Tokenizer(connection)))
+    asked_for = known.vocabulary.glued(words.parse(query, words.Tokenizer(connection)))
     found = [_apart(connection, each, rows) for each in words.find_all(connection, asked_for)]
     everywhere = Counter(chain.from_iterable(each.seqs for each in found))
     allowed, excluded = rows.apart(everywhere)

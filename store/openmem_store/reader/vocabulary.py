@@ -4,7 +4,8 @@ All of it is read from the index's own vocabulary, so nothing is stored for it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import cast
 
 import apsw
@@ -42,7 +43,7 @@ def says_something(word: Word) -> bool:
 
 
 class Vocabulary:
-    """The terms of one session's index."""
+    """The terms of one session's index, as long as it does not grow."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -51,22 +52,36 @@ class Vocabulary:
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'messages_fts', 'row')"
         )
 
-    def relatives(self, word: Word) -> tuple[str, ...]:
-        """Return terms that have the stem of one of the word's tokens, the tokens themselves left out."""
-        found: dict[str, None] = {}
-        for token in word.tokens:
-            if token in STOP or len(token) < SHORTEST:
-                continue
-            stem = self._stem.tokens(token)
-            # Porter may change the last letter ("happy", "happi"); the terms share what is before it.
-            common = stem[0] if token.startswith(stem[0]) else stem[0][:-1]
-            if len(common) < SHORTEST:
-                continue
-            terms = list(self._terms(_RANGE, (common, common + "\U0010ffff")))
-            for term, its in zip(terms, self.stems(terms), strict=True):
-                if its == stem and term not in word.tokens:
-                    found[term] = None
-        return tuple(found)[:MOST_RELATED]
+    def relatives(self, words: Sequence[Word]) -> list[tuple[str, ...]]:
+        """Return for each word the terms that have the stem of one of its tokens, the tokens themselves left out."""
+        stems = {token: self._stem.tokens(token) for word in words for token in word.tokens}
+        # Porter may change the last letter ("happy", "happi"); the terms share what is before it.
+        common = {
+            token: stem[0] if token.startswith(stem[0]) else stem[0][:-1]
+            for token, stem in stems.items()
+            if token not in STOP and len(token) >= SHORTEST
+        }
+        shared = self._beginning(common)
+        found: list[tuple[str, ...]] = []
+        for word in words:
+            related = (term for token in word.tokens for term, stem in shared.get(token, ()) if stem == stems[token])
+            found.append(tuple(dict.fromkeys(term for term in related if term not in word.tokens))[:MOST_RELATED])
+        return found
+
+    def _beginning(self, common: Mapping[str, str]) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+        """Return for each key the terms that begin with its value, and their stems, unless the value is too short.
+
+        One statement for all: each looks up the index anew.
+        """
+        asked = [token for token, start in common.items() if len(start) >= SHORTEST]
+        if not asked:
+            return {}
+        given = (msgspec.json.encode([common[token] for token in asked]).decode(),)
+        rows = cast("Sequence[tuple[int, str]]", self._connection.execute(_BEGINNING, given).fetchall())
+        found: dict[str, list[tuple[str, tuple[str, ...]]]] = {token: [] for token in asked}
+        for (place, term), stem in zip(rows, self.stems([term for _, term in rows]), strict=True):
+            found[asked[place]].append((term, stem))
+        return found
 
     def stems(self, terms: Sequence[str]) -> Sequence[tuple[str, ...]]:
         """Return the stems of each term: of all at once where each has one, as nearly every term of an index has."""
@@ -95,19 +110,25 @@ class Vocabulary:
         """
         alone = {word.tokens[0] for word in words if len(word.tokens) == 1 and not UNSPACED.search(word.text)}
         found: dict[str, list[str]] = {token: [] for token in alone}
-        if alone and any(True for _ in self._terms(_UNSPACED_TERM, ())):
+        if alone and self._unspaced:
             beside = {token: re.compile(_BESIDE.format(re.escape(token))) for token in alone}
-            for term in self._terms(_EVERY, ()):
-                if not term.isascii() and UNSPACED.search(term):
-                    for token in alone:
-                        if token in term and beside[token].search(term):
-                            found[token].append(term)
+            for term in self._unspaced:
+                for token in alone:
+                    if token in term and beside[token].search(term):
+                        found[token].append(term)
         return [
             msgspec.structs.replace(word, glued=tuple(found[word.tokens[0]]))
             if len(word.tokens) == 1 and found.get(word.tokens[0])
             else word
             for word in words
         ]
+
+    @cached_property
+    def _unspaced(self) -> list[str]:
+        """The terms in a script without spaces."""
+        if not any(True for _ in self._terms(_UNSPACED_TERM, ())):
+            return []
+        return [term for term in self._terms(_EVERY, ()) if not term.isascii() and UNSPACED.search(term)]
 
     def slips(self, word: Word) -> tuple[str, ...]:
         """Return terms that differ from the word by one character added, lost, changed or swapped.
@@ -130,7 +151,9 @@ _BESIDE = f"(?:^|{UNSPACED.pattern}){{}}(?:{UNSPACED.pattern}|$)"
 _EVERY = "SELECT term FROM temp.vocabulary"
 # Thai is the first of these scripts in Unicode: where no term begins at or behind it, none is glued to one.
 _UNSPACED_TERM = "SELECT term FROM temp.vocabulary WHERE term >= '\u0e00' LIMIT 1"
-_RANGE = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ?"
+_BEGINNING = """
+SELECT s.key, v.term FROM json_each(?) s
+CROSS JOIN temp.vocabulary v ON v.term >= s.value AND v.term < s.value || char(1114111)"""
 _EXACT = "SELECT v.term FROM json_each(?) w CROSS JOIN temp.vocabulary v ON v.term = w.value"
 _NEAR = """
 SELECT term FROM temp.vocabulary WHERE length(term) BETWEEN ?1 AND ?2
