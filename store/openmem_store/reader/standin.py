@@ -66,12 +66,25 @@ def _copied(files: Files, folder: Path, stop: Callable[[], bool]) -> Iterable[tu
         copy = folder / f"{number}.db"
         try:
             with source.readable(path) as found:
+                if _is_sound(found):  # another file took its place while it was read: the next call reads that
+                    continue
                 salvage.copy(Path(found.path), copy, immutable=found.immutable, durable=False, stop=stop)
         except (apsw.Error, schema.UnsupportedSchema):
             copy.unlink(missing_ok=True)  # damaged beyond its indexes: its writer sets it aside
             continue
         _ask_for_a_new_index(path)
         yield sid, copy
+
+
+def _is_sound(found: source.Source) -> bool:
+    """Tell whether nothing is wrong with a file: its writer must not replace it for a mistake of ours."""
+    connection = source.connect(found)
+    try:
+        return connection.execute("PRAGMA integrity_check(1)").get == "ok"
+    except (apsw.CorruptError, apsw.SQLError):
+        return False
+    finally:
+        connection.close()
 
 
 def _ask_for_a_new_index(path: Path) -> None:

@@ -91,6 +91,13 @@ async def test_a_session_whose_messages_are_damaged_is_named_and_the_others_answ
     assert not layout.mend("s").exists()
 
 
+async def test_a_file_with_which_nothing_is_wrong_is_neither_copied_nor_flagged(layout: Layout) -> None:
+    database = store(layout, "s", *DRAFTS)
+    async with standin.copies({"s": database}) as found:
+        assert found == {}
+    assert not layout.mend("s").exists()
+
+
 @pytest.mark.usefixtures("scratch")
 @pytest.mark.parametrize("arguments", [{"query": "alpha"}, {"pattern": "alpha"}])
 async def test_a_text_that_is_no_text_any_more_takes_no_other_row_along(
@@ -109,6 +116,7 @@ async def test_a_cancelled_call_ends_the_copying_and_leaves_nothing(
     layout: Layout, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = store(layout, "s", *DRAFTS)
+    spoil(database, "lines_fts_data")
     begun, ended = anyio.Event(), anyio.Event()
     original = salvage.copy
 
