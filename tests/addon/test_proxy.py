@@ -33,6 +33,7 @@ from tests.conversations import assistant, body, chat, encode, thinking, user
 
 STREAMS = Path(__file__).parents[2] / "fixtures" / "sse"
 SID = "0b7c2d9e-demo"
+ROLES = ("user", "assistant")
 ASKED = encode(body(*chat(1), user("more")))
 
 
@@ -478,6 +479,24 @@ async def test_a_prompt_that_is_too_long_behind_a_status_of_200_is_trimmed_with_
     again = await ours.request(ours.flow(asked))
     assert len(again.request.get_content() or b"") < len(asked) / 4
     assert ours.addon._flights.keys() == {again.id}
+
+
+async def test_a_failed_response_that_was_too_long_is_trimmed_with_the_next_request_and_not_continued(
+    ours: Proxy,
+) -> None:
+    """As Codex's server says it."""
+    said = {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}
+    failed = {"type": "response.failed", "response": {"id": "resp_1", "error": said, "usage": None}}
+    items = [{"role": role, "content": f"{role} {number} " + "x" * 2000} for number in range(9) for role in ROLES]
+    tools = [{"type": "function", "name": "smart_compact_search", "parameters": {}}]
+    asked = encode({"model": "m-1", "input": [*items, {"role": "user", "content": "more"}], "tools": tools})
+    fields: dict[str, Any] = {"host": "api.openai.com", "path": "/v1/responses"}
+    flow = await ours.request(ours.flow(asked, **fields))
+    await ours.respond(flow, [b"event: response.failed\ndata: " + encode(failed) + b"\n\n"])
+    assert await ours.select("SELECT kind, location, error FROM events") == [("heal", "trim", "long")]
+    assert json.loads(ours.layout.trim(SID).read_bytes())["tails"] == {}
+    again = await ours.request(ours.flow(asked, **fields))
+    assert len(again.request.get_content() or b"") < len(asked) / 4
 
 
 async def test_an_error_in_the_middle_of_an_answer_is_booked_with_what_it_reported(ours: Proxy) -> None:
