@@ -31,10 +31,10 @@ async def cancelled(
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(threads.run, watched)
-            await anyio.to_thread.run_sync(begun.wait)
+            assert await anyio.to_thread.run_sync(begun.wait, 60)
             group.cancel_scope.cancel()
         then()
-        await anyio.to_thread.run_sync(ended.wait)
+        assert await anyio.to_thread.run_sync(ended.wait, 60)
     return raised[0] if raised else None
 
 
