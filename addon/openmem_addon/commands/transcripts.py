@@ -156,7 +156,8 @@ def _forms(message: Message) -> Iterator[Message]:
 def _name(message: Message) -> str:
     """Return the hash by which the client's notes name a message."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    # Half of a surrogate pair is hashed as it is written, as its escape.
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
 
 
 def _miss(state: _Exact, items: Collection[bytes]) -> None:

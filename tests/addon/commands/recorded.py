@@ -65,7 +65,7 @@ def noted(messages: Sequence[Json], *, around: Json | None = None, source: str =
 def name(message: Json) -> str:
     """Return the hash by which a note of a request names a message."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
 
 
 def rollout(items: Sequence[Json], *, sid: str = SID, thread: str | None = None) -> list[Json]:

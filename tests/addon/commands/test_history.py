@@ -61,6 +61,12 @@ def test_broken_lines_are_passed_over_and_counted(tmp_path: Path) -> None:
     Lines([]).complain(path)
 
 
+def test_half_of_a_surrogate_pair_breaks_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text('{"a":"\\ud83d"}\n')
+    assert history.lines(path) == Lines([{"a": "\ud83d"}])
+
+
 def test_a_compressed_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl.zst"
     path.write_bytes(zstd.compress(b'{"a":1}\n') + zstd.compress(b'{"b":2}\n'))

@@ -55,6 +55,15 @@ def test_the_items_of_two_requests_are_the_same_bytes(tmp_path: Path) -> None:
         assert [one is two for one, two in zip(first.items, last.items, strict=False)] == [True] * len(first.items)
 
 
+def test_half_of_a_surrogate_pair_is_sent_as_it_was_written(tmp_path: Path) -> None:
+    talk = [user("Read \ud83d."), *TALK[1:]]
+    for lines in (noted(talk), told(talk)):
+        history = read(tmp_path, lines)
+        assert sent(history)[0] == talk[:1]
+        [body] = history.whole()
+        assert history.route.adapter.parse(body).items[0].drafts[0].text == "Read \ufffd."
+
+
 def test_the_providers_counts_are_those_of_each_request(tmp_path: Path) -> None:
     for lines in (noted(TALK), told(TALK)):
         history = read(tmp_path, lines)
