@@ -24,13 +24,17 @@ sys.exit(agent.run(sys.argv[1:], os.environ, plan, tick=0.1))
 """
 
 
-def launched(plan: Plan, program: str) -> subprocess.Popen[str]:
-    """Start a launcher whose agent is a Python program, in a session of its own: there is no terminal."""
+def launched(plan: Plan, program: str, *, gone: Path | None = None) -> subprocess.Popen[str]:
+    """Start a launcher whose agent is a Python program, in a session of its own: there is no terminal.
+
+    `gone` is a folder that it stands in and that is removed before.
+    """
+    leaving = ("sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(gone)) if gone else ()
     driver = _DRIVER.format(
         command=plan.command, host=plan.host, port=plan.port, version=plan.version, root=plan.root, log=str(plan.log)
     )
     return subprocess.Popen(
-        [sys.executable, "-c", driver, sys.executable, "-c", program],
+        [*leaving, sys.executable, "-P", "-c", driver, sys.executable, "-c", program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -47,6 +51,15 @@ def test_the_agents_exit_code_is_ours_and_the_proxy_is_gone(stand_in: "StandIn")
         out, err = launcher.communicate(timeout=60)
     assert (launcher.returncode, out, err) == (7, "done\n", "")
     assert probe.health("127.0.0.1", stand_in.port) is None
+
+
+def test_a_folder_that_is_gone_keeps_no_agent_from_starting(stand_in: "StandIn", tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    with launched(stand_in.plan(), "print('done')", gone=folder) as launcher:
+        out, err = launcher.communicate(timeout=60)
+    assert (launcher.returncode, out, err) == (0, "done\n", "")
+    assert not folder.exists()
 
 
 def test_the_agent_has_the_terminals_input(stand_in: "StandIn") -> None:
