@@ -42,6 +42,10 @@ WHERE lines_fts MATCH '"openmem answer past data"' AND instr(l.text, ?) > 0 ORDE
 """
 """The first tokens of the marker find the candidates through the index; the whole marker decides."""
 
+_ADDED = """
+SELECT name, instr(text, char(10)) FROM main.messages
+WHERE seq > ? AND (instr(text, 'smart_compact_') > 0 OR instr(text, ?) > 0)"""
+
 _AFTER_ANSWER = " \t\r\"'`)>,;\\"
 """What may follow an answer on its line when whoever printed it quoted it once more."""
 
@@ -93,6 +97,18 @@ def content(connection: apsw.Connection) -> Echoes:
         else:
             parts[seq] = spans
     return Echoes(frozenset(whole), parts)
+
+
+def after(connection: apsw.Connection, seq: int, before: Echoes) -> Echoes:
+    """Return what `content` would, from what it was `before` the rows after `seq` were stored.
+
+    An answer on one line, in a row that tells by its tool's name, is left out: the name is enough. Mostly no
+    other is new, and the new rows are looked at without the index, which would have to be read anew.
+    """
+    for name, lines in connection.execute(_ADDED, (seq, ANSWER_MARKER)):
+        if lines or not own_tool(name):
+            return content(connection)
+    return before
 
 
 def _spans(found: list[tuple[int, str]], last: int) -> frozenset[int]:

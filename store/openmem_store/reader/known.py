@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import apsw
 import msgspec
 
-from openmem_store.reader.echoes import Echoes, content, own_tool
+from openmem_store.reader.echoes import Echoes, after, content, own_tool
 from openmem_store.reader.turns import Positions, Turns
 from openmem_store.reader.vocabulary import Vocabulary
 
@@ -59,17 +59,18 @@ class Known:
         return self._size[0] if self._size else 0
 
     def refresh(self) -> None:
-        """Take notice of what was stored since. Where rows are gone, all is read anew."""
+        """Take notice of what was stored since. Where rows are gone, all is read anew.
+
+        For one that outlives a search: before the first, and before each that follows.
+        """
         state = int(self.connection.execute("PRAGMA data_version").get)
         if state == self.state:  # nothing was
             return
-        count, last = self.connection.execute(_COUNT).get, self.connection.execute(_LAST).get
-        size = int(count), int(last or 0)
+        size = self._counted()
         if self._size not in (None, size):  # else a flag, a vector, an event
-            if size[0] - int(self.connection.execute(_ADDED, self._size[1:]).get) != self._size[0]:
+            if self._size and size[1] <= self._size[1]:  # rows are gone
                 self._begin()
-            for each in ("echoes", "turns", "vocabulary", "_positions"):  # what a new row may change
-                self.__dict__.pop(each, None)
+            self._grown()
         self._size, self.state = size, state
 
     def __getitem__(self, seq: int) -> Origin:
@@ -97,10 +98,12 @@ class Known:
         self._learn(seqs)
         return set[int]().union(*(rows & seqs for origin, rows in self._by_origin.values() if own_tool(origin.name)))
 
-    @cached_property
+    @property
     def echoes(self) -> Echoes:
         """What tells by its text that it is an answer of ours."""
-        return content(self.connection)
+        if self._echoes is None:
+            self._echoes = content(self.connection)
+        return self._echoes
 
     @cached_property
     def turns(self) -> Turns:
@@ -120,7 +123,7 @@ class Known:
 
     @cached_property
     def _positions(self) -> Positions:
-        return Positions(self.connection)
+        return Positions(self.connection, count=self.count)
 
     def calls(self) -> Set[int]:
         """Return the rows that call our tools by name."""
@@ -129,9 +132,27 @@ class Known:
         self._looked_at = self._size[1] if self._size else 0
         return self._calls
 
+    def _grown(self) -> None:
+        """Drop what a new row may change."""
+        for each in ("turns", "vocabulary", "_positions"):
+            self.__dict__.pop(each, None)
+        if self._echoes is not None and self._size is not None:
+            self._echoes = after(self.connection, self._size[1], self._echoes)
+
+    def _counted(self) -> tuple[int, int]:
+        """Return how many rows there are, and the last of them.
+
+        Those after the last known one are counted alone: to count all reads a page for every sixty.
+        """
+        last = int(self.connection.execute(_LAST).get or 0)
+        if self._size is None or last <= self._size[1]:
+            return int(self.connection.execute(_COUNT).get), last
+        return self._size[0] + int(self.connection.execute(_ADDED, self._size[1:]).get), last
+
     def _begin(self) -> None:
         self._origins: dict[int, Origin] = {}
         self._by_origin: dict[Origin, tuple[Origin, set[int]]] = {}
+        self._echoes: Echoes | None = None
         self._calls: set[int] = set()
         self._looked_at = 0
 

@@ -140,10 +140,16 @@ def _open(path: Path) -> _Kept | None:
         connection = schema.open_reader(path)
     except (apsw.ReadOnlyError, apsw.CantOpenError):
         return None
+    known = Known(connection)
+    try:
+        known.refresh()
+    except BaseException:
+        connection.close()
+        raise
     after = _files(path)
     if before.database != after.database:  # replaced just now: which of the two was opened is not known
         after = _Files(None, None, None)
-    return _Kept(Known(connection), after)
+    return _Kept(known, after)
 
 
 def _files(path: Path) -> _Files:

@@ -26,9 +26,7 @@ SELECT seq FROM main.messages WHERE thread = ?1 AND seq < ?2 AND role = 'user' O
 _BEFORE = "SELECT seq, role FROM main.messages WHERE thread = ? AND seq <= ? ORDER BY seq DESC"
 _CALLS = "SELECT seq FROM main.messages WHERE thread = ? AND seq IN (SELECT value FROM json_each(?))"
 _THREAD = "SELECT thread FROM main.messages WHERE seq = ?"
-_GAPLESS = """
-SELECT (SELECT max(seq) FROM main.messages) - (SELECT min(seq) FROM main.messages) + 1
-  = (SELECT count(*) FROM main.messages)"""
+_FIRST = "SELECT min(seq) FROM main.messages"
 _LAST = "SELECT max(seq) FROM main.messages"
 _ORDER = "SELECT thread, seq FROM main.messages ORDER BY thread, seq"
 
@@ -62,10 +60,12 @@ class Turns:
         calls = cast("Iterable[tuple[int]]", self._connection.execute(_CALLS, (thread, self._calls)))
         ends = [_END, *(seq for (seq,) in calls)]
         found: set[int] = set()
-        for end in ends:
-            last = self._connection.execute(_LAST_OF_USER, (thread, end)).get
-            if last is not None and last not in found:
-                found.update(self._whole_turn(thread, last))
+        last = _END
+        for end in sorted(ends, reverse=True):
+            if end > last:  # between the user's last row and this call there is no other
+                continue
+            last = int(self._connection.execute(_LAST_OF_USER, (thread, end)).get or 0)
+            found.update(self._whole_turn(thread, last))
         return frozenset(found)
 
     def _whole_turn(self, thread: str, last: int) -> Iterable[int]:
@@ -79,12 +79,13 @@ class Turns:
 class Positions:
     """Numbers for rows by thread and order: rows `REACH` apart or less are of one thread."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        alone = only_thread(connection) is not None and connection.execute(_GAPLESS).get
+    def __init__(self, connection: apsw.Connection, *, count: int) -> None:
+        """`count`: how many rows there are."""
+        first, last = (int(connection.execute(end).get or 0) for end in (_FIRST, _LAST))
         # One thread without gaps is numbered already.
+        alone = only_thread(connection) is not None and last - first + 1 == count
         self._places = None if alone else _numbered(connection)
-        last = connection.execute(_LAST).get if self._places is None else max(self._places.values(), default=0)
-        self.last = int(last)
+        self.last = last if self._places is None else max(self._places.values(), default=0)
         """The greatest of them. None is below 0."""
 
     def places(self, seqs: Collection[int]) -> Collection[int]:

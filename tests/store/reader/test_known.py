@@ -23,7 +23,9 @@ def path(layout: Layout) -> Path:
 @pytest.fixture
 def known(path: Path) -> Generator[Known]:
     with source.opened(path) as connection:
-        yield Known(connection)
+        made = Known(connection)
+        made.refresh()
+        yield made
 
 
 @pytest.fixture
@@ -67,6 +69,21 @@ def test_what_is_stored_later_is_added_to_what_is_known(layout: Layout, known: K
     assert (known.turns.heading(5), known.positions({5}).last) == ("user, questions", 6)
     assert known.of_roles({1, 2, 5}, ("user",)) == {1, 5}
     assert len(asked) == 3, "a read for the first rows, the echo and the new row, none again"
+
+
+def test_an_answer_that_tells_by_its_tools_name_is_not_looked_for_in_the_index(layout: Layout, known: Known) -> None:
+    before = known.echoes
+    grown(layout, called("smart_compact_get", "smart_compact_get"), returned("smart_compact_get", ANSWER_MARKER))
+    known.refresh()
+    assert known.echoes is before
+    assert known.of_our_tools({5, 6}) == {5, 6}
+
+
+def test_our_answer_among_other_lines_is_looked_for_whatever_its_tool(layout: Layout, known: Known) -> None:
+    assert known.echoes.lines == {}
+    grown(layout, returned("smart_compact_get", f"other text\n{ANSWER_MARKER}}}"))
+    known.refresh()
+    assert known.echoes.lines == {5: frozenset({2})}
 
 
 def test_a_row_that_was_stored_during_a_search_has_a_position(layout: Layout, known: Known) -> None:

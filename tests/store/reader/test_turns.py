@@ -69,7 +69,7 @@ def test_rows_of_two_threads_are_never_beside_each_other(layout: Layout) -> None
     store(layout, "s", said("other"), replied("thread"))
     database = store(layout, "s", said("one"), replied("two"), said("three"))
     with source.opened(database) as connection:
-        positions = turns.Positions(connection)
+        positions = turns.Positions(connection, count=5)
     placed = {seq: place for place, seq in positions.of(range(1, 6)).items()}
     assert positions.places([3, 1]) == [placed[3], placed[1]]
     assert (min(placed.values()) >= 0, max(placed.values())) == (True, positions.last)
@@ -80,5 +80,5 @@ def test_rows_of_two_threads_are_never_beside_each_other(layout: Layout) -> None
 
 def test_the_rows_of_a_single_thread_are_numbered_as_they_are(layout: Layout) -> None:
     with source.opened(store(layout, "s", said("one"), replied("two"))) as connection:
-        positions = turns.Positions(connection)
+        positions = turns.Positions(connection, count=2)
         assert (positions.of({2, 1}), positions.places({2}), positions.last) == ({1: 1, 2: 2}, {2}, 2)
