@@ -9,9 +9,10 @@ import msgspec
 from openmem_store.parsers import TOKENS
 from openmem_store.settings import Settings
 
-from openmem_addon.commands import imports, preferences, pricing, replay
+from openmem_addon.commands import imports, preferences, pricing, replay, terminal
 from openmem_addon.commands.history import History
 from openmem_addon.commands.replay import Outcome
+from openmem_addon.commands.terminal import Page, Progress, Table
 from openmem_addon.core.rewrite import Policy
 from openmem_addon.core.source import NotSplicable
 
@@ -47,18 +48,20 @@ def main(name: str, words: Sequence[str]) -> int:
     columns = thresholds(settings, asked.thresholds)
     totals: dict[str, Outcome] = {title: Outcome() for title in columns}
     sessions = 0
-    for path, source in found:
-        try:
-            for history in source.histories(path):
-                for title, threshold in columns.items():
-                    totals[title].add(one(history, settings, threshold))
-                sessions += 1
-        except (OSError, ValueError, NotSplicable) as error:
-            print(f"openmem-context: {preferences.readable(path)} was left out: {error}", file=sys.stderr)
+    with Progress("files", len(found)) as progress:
+        for path, source in found:
+            try:
+                for history in source.histories(path):
+                    for title, threshold in columns.items():
+                        totals[title].add(one(history, settings, threshold))
+                    sessions += 1
+            except (OSError, ValueError, NotSplicable) as error:
+                progress.say(f"openmem-context: {preferences.readable(path)} was left out: {error}")
+            progress.advance()
     if not sessions:
         print("openmem-context: there is no session to replay", file=sys.stderr)
         return 1
-    print("\n".join(table(sessions, totals)))
+    terminal.put(page(sessions, totals))
     return 0
 
 
@@ -111,24 +114,25 @@ def one(history: History, settings: Settings, threshold: Threshold) -> Outcome:
     return replay.replay(history, policy, ratio=replay.ratio(history, usual=settings.chars_per_token))
 
 
-def table(sessions: int, totals: dict[str, Outcome]) -> list[str]:
-    """Return the lines for a person."""
+def page(sessions: int, totals: dict[str, Outcome]) -> Page:
+    """Return what a person reads."""
     heading = ("", "requests", "prompt tokens", "largest", "broken prefixes", "trims", "cost")
-    rows: list[tuple[str, ...]] = [heading]
+    rows: list[tuple[str, ...]] = []
     for title, each in totals.items():
         counts = (each.requests, each.prompt, each.largest, each.breaks, each.trims)
         rows.append((title, *(f"{count:,}" for count in counts), f"${each.dollars:,.2f}"))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
-    lines = [f"{sessions:,} session{'' if sessions == 1 else 's'}", ""]
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
     unpriced = sorted(set().union(*(each.unpriced for each in totals.values())))
-    lines += [
-        "",
+    lines = [
         f"cost: prices of {pricing.AS_OF}, a cache that never expires, what a trim moves written anew; the searches",
         "with which an agent looks things up again are not in it.",
     ]
     if unpriced:
         lines.append(f"No price is known for {', '.join(unpriced)}: their requests count no cost.")
-    return lines
+    figures = Table(heading, tuple(rows), right=frozenset(range(1, len(heading))))
+    return [
+        (f"{sessions:,} session{'' if sessions == 1 else 's'}",),
+        ("",),
+        figures,
+        ("",),
+        *((line,) for line in lines),
+    ]

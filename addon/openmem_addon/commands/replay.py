@@ -5,6 +5,7 @@ the first on, is read; the rest is written. So a trim pays for every byte it mov
 """
 
 import msgspec
+from openmem_store.rows import Row
 
 from openmem_addon.commands import pricing
 from openmem_addon.commands.history import History, Request
@@ -12,6 +13,7 @@ from openmem_addon.commands.pricing import Counts
 from openmem_addon.core import rewrite, source
 from openmem_addon.core.model import Conversation
 from openmem_addon.core.rewrite import Policy
+from openmem_addon.core.source import Span
 from openmem_addon.core.view import Sample, Thread
 
 _CLOSING = 1
@@ -60,14 +62,19 @@ def replay(history: History, policy: Policy, *, ratio: float) -> Outcome:
     lines: dict[str, _Line] = {}
     adapter = history.route.adapter
     known: Conversation | None = None
+    rows: tuple[Row, ...] = ()
     for request in history.requests:
         conversation = adapter.parse(history.body(request), known)
-        known = conversation
         line = lines.setdefault(rewrite.root(conversation) or "", _Line())
-        result = rewrite.decide(conversation, line.thread, policy, sample=line.sample)
-        body = adapter.render(conversation, result.rendering) if result.changes_body else conversation.body
+        result = rewrite.decide(conversation, line.thread, policy, sample=line.sample, known_rows=rows)
+        known, rows = conversation, result.rows
+        if result.changes_body:
+            sent = adapter.render(conversation, result.rendering)
+            place = source.members(sent)[history.array]
+        else:
+            sent, place = conversation.body, conversation.places[history.array]
+        body = prompt_order(sent, place)
         tokens = round(result.chars / ratio) + result.media
-        body = prompt_order(body, history.array)
         _book(outcome, request, line.sent, body, tokens)
         outcome.trims += result.trim is not None
         line.thread, line.sent = result.thread, body
@@ -103,9 +110,9 @@ def _book(outcome: Outcome, request: Request, before: bytes, body: bytes, tokens
     outcome.dollars += pricing.cost(known, Counts(0, read, tokens - read, output))
 
 
-def prompt_order(body: bytes, array: str) -> bytes:
-    """Return a body as the model reads it: system, tools and all else before the items."""
-    start, stop = source.members(body)[array]
+def prompt_order(body: bytes, items: Span) -> bytes:
+    """Return a body as the model reads it: system, tools and all else before the items, which stand at that place."""
+    start, stop = items
     return body[:start] + body[stop:] + body[start:stop]
 
 
