@@ -4,6 +4,7 @@
 # Everything said here goes to stderr and nothing here reads stdin: for `mcp` both belong to the protocol.
 set -euo pipefail
 
+[ -n "${HOME:-}" ] || HOME=~ # a service may have none; this asks the system's list of users
 ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}" 2>/dev/null || echo "${BASH_SOURCE[0]}")")" && pwd -P)
 VENV=$ROOT/.venv
 TOOLS=$ROOT/.tools

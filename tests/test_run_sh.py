@@ -118,6 +118,14 @@ def machine(tmp_path: Path) -> Machine:
 RAN = "ran: -P -m openmem_addon.commands.cli status\n"
 
 
+def test_it_starts_where_no_home_is_named(machine: Machine) -> None:
+    machine.uv()
+    machine.python(machine.bin / "python3.13")
+    script = [str(machine.checkout / "run.sh"), "status"]
+    done = subprocess.run(script, env={"PATH": str(machine.bin)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, RAN), done.stderr
+
+
 def test_the_first_use_installs_the_pins_and_then_the_project(machine: Machine) -> None:
     machine.uv()
     machine.python(machine.bin / "python3.13")

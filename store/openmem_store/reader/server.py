@@ -75,11 +75,19 @@ def main() -> None:
     layout = Layout(loaded.settings.root)
     threading.Thread(target=_sweep, args=(layout, loaded.settings), daemon=True).start()
     sys.stdin = stdin.opened(sys.stdin.buffer)
-    tools = Tools(layout, Path.cwd(), loaded.settings, keeps=True)
+    tools = Tools(layout, _here(), loaded.settings, keeps=True)
     try:
         Server(tools).run("stdio")
     finally:
         tools.close()
+
+
+def _here() -> Path:
+    """Return the agent's folder; one that was deleted under it by the name it had."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.environ.get("PWD") or "/")
 
 
 def _offer(function: Any) -> Tool:

@@ -169,9 +169,10 @@ def asked(number: int, name: str, **arguments: Any) -> dict[str, Any]:
 class Raw:
     """A server spoken to line by line."""
 
-    def __init__(self, layout: Layout, **more: str) -> None:
+    def __init__(self, layout: Layout, *before: str, **more: str) -> None:
+        """`before` is a command that the server's own is put behind."""
         self.process = subprocess.Popen(
-            [sys.executable, *MODULE],
+            [*before, sys.executable, *MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -208,6 +209,16 @@ def test_stdout_is_json_rpc_only_and_eof_ends_the_process(layout: Layout) -> Non
     assert {raw.answer()["id"] for _ in range(4)} == {1, 2, 3, 4}
     rest, _, code = raw.end()
     assert (rest, code) == ([], 0)
+
+
+def test_a_folder_that_was_deleted_under_the_agent_stops_no_search(layout: Layout, tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    raw = Raw(layout, "sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(folder))
+    raw.send(hello(), READY, asked(2, "smart_compact_search", query="red"))
+    answers = {answer["id"]: answer for answer in (raw.answer(), raw.answer())}
+    assert "SET K1 = red" in answers[2]["result"]["content"][0]["text"]
+    assert raw.end()[2] == 0
 
 
 HALVES = (
