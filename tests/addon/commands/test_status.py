@@ -26,6 +26,7 @@ SUMMARY = Summary(
     seconds_since_write=None,
     bytes=0,
     unreadable=0,
+    vectors={},
     newest=(),
 )
 
