@@ -4,6 +4,7 @@ To start takes longer than most jobs. A spare does one job as any child; it has 
 wait, and ends by itself when this process does, since its stdin ends then.
 """
 
+import contextlib
 import threading
 
 from openmem_store.reader import child
@@ -50,7 +51,9 @@ class Spares:
         with self._lock:
             if self._closed or module in self._spares:
                 return
-            self._spares[module] = Child(module)
+            # The answer that was just found does not need it; a call that does says what is missing.
+            with contextlib.suppress(OSError):
+                self._spares[module] = Child(module)
         self.idle.used()
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Children that are started ahead of their job."""
 
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -88,6 +89,22 @@ async def test_a_cancelled_job_ends_its_child_and_leaves_a_spare(spares: Spares,
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
     assert gone(int(started.read_text()))
+    assert len(spares.pids) == 1
+
+
+async def test_an_answer_outlives_that_the_next_child_cannot_be_started(spares: Spares, module: str) -> None:
+    await spares.run(module, b"one", seconds=60)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most[1]))
+    try:
+        outcome = await spares.run(module, b"two", seconds=60)
+        with pytest.raises(OSError, match="Too many open files"):
+            await spares.run(module, b"three", seconds=60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    assert said(outcome)[1] == b"two"
+    assert spares.pids == ()
+    assert said(await spares.run(module, b"four", seconds=60))[1] == b"four"
     assert len(spares.pids) == 1
 
 
