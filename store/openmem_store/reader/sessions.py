@@ -30,7 +30,7 @@ MOST_ROWS = 200_000
 """Of all kept sessions together, at most 0.25 KB each."""
 
 IDLE_SECONDS = 60.0
-"""After this all are closed: a deleted file takes its place on the disk until then."""
+"""After this all are closed: a deleted file takes its place on the disk until then, or until the next search."""
 
 Opened = Callable[[Path], AbstractContextManager[Known]]
 """How a session file is opened for one caller."""
@@ -125,9 +125,14 @@ class Sessions:
                 self._kept[path] = kept
                 while len(self._kept) > MOST or self._rows() > MOST_ROWS:
                     surplus.append(self._kept.popitem(last=False)[1].known.connection)
+                surplus += [self._kept.pop(each).known.connection for each in self._gone()]
             self.idle.used()
         for each in surplus:
             each.close()
+
+    def _gone(self) -> list[Path]:
+        """Return the paths that lead elsewhere now: a session that was deleted is not to live on in here."""
+        return [path for path, kept in self._kept.items() if _inode(str(path)) != (kept.files.database or ())[:2]]
 
     def _rows(self) -> int:
         return sum(kept.known.count for kept in self._kept.values())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from openmem_store import quarantine, schema
+from openmem_store import quarantine, retention, schema
 from openmem_store.layout import Layout
 from openmem_store.reader import search, sessions
 from openmem_store.reader.known import Known
@@ -89,6 +89,14 @@ def test_a_deleted_session_is_gone(layout: Layout, kept: Sessions) -> None:
     assert (answer.results, answer.skipped) == ((), {"s": "not readable (CantOpenError)"})
     assert closed(known)
     assert not path.exists()
+
+
+def test_a_deleted_session_is_let_go_of_by_a_search_in_another(layout: Layout, kept: Sessions) -> None:
+    deleted, other = (store(layout, sid, said("needle")) for sid in ("deleted", "other"))
+    known = used(kept, deleted)
+    assert retention.forget(layout, ["deleted"], now=0.0).sessions == ("deleted",)
+    found(kept, other)
+    assert closed(known)
 
 
 def test_a_session_that_was_deleted_and_begun_anew_is_the_new_one(layout: Layout, kept: Sessions) -> None:
