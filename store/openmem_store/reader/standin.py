@@ -4,6 +4,7 @@ The session itself is mended by its writer, with its next request; a flag beside
 """
 
 import contextlib
+import os
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -18,6 +19,11 @@ from openmem_store.reader import results, source
 from openmem_store.reader.results import Answer
 
 SAID = "damaged: this answer is from a copy of all stored messages; the session's next request makes a new index"
+
+_TABLES = ("messages", "lines", "messages_fts", "lines_fts", "vectors")
+"""What a search reads; that one is gone is no damage to SQLite."""
+
+_COUNT_TABLES = f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN {_TABLES}"
 
 Files = Mapping[str, Path]
 """Session id to database."""
@@ -80,7 +86,8 @@ def _is_sound(found: source.Source) -> bool:
     """Tell whether nothing is wrong with a file: its writer must not replace it for a mistake of ours."""
     connection = source.connect(found)
     try:
-        return connection.execute("PRAGMA integrity_check(1)").get == "ok"
+        tables = int(connection.execute(_COUNT_TABLES).get or 0)
+        return tables == len(_TABLES) and connection.execute("PRAGMA integrity_check(1)").get == "ok"
     except (apsw.CorruptError, apsw.SQLError):
         return False
     finally:
@@ -88,6 +95,12 @@ def _is_sound(found: source.Source) -> bool:
 
 
 def _ask_for_a_new_index(path: Path) -> None:
-    """Leave the flag that a writer looks for, where this process may write. One that is there keeps its time."""
+    """Leave the flag that a writer looks for, where this process may write. One that is there keeps its time.
+
+    A new one is as old as the session: to search in it does not prolong it.
+    """
+    flag = path.with_suffix(".mend")
     with contextlib.suppress(OSError):
-        path.with_suffix(".mend").touch(mode=0o600, exist_ok=False)
+        found = path.stat()
+        flag.touch(mode=0o600, exist_ok=False)
+        os.utime(flag, ns=(found.st_atime_ns, found.st_mtime_ns))

@@ -1,6 +1,7 @@
 """Answers from a session whose indexes are damaged."""
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import anyio
 import apsw
 import pytest
-from openmem_store import salvage
+from openmem_store import retention, salvage
 from openmem_store.layout import Layout
 from openmem_store.reader import standin
 from openmem_store.reader.tools import Tools
@@ -63,6 +64,34 @@ async def test_a_session_with_a_damaged_index_answers_as_if_it_were_whole(layout
     assert words.count(None) < len(words)
     assert {standin.SAID if isinstance(word, str) else word["s"] for word in words if word} == {standin.SAID}
     assert database.read_bytes() == kept
+
+
+@pytest.mark.usefixtures("scratch")
+@pytest.mark.parametrize("table", ["messages_fts", "lines_fts", "lines"])
+async def test_a_session_without_one_of_its_tables_answers_as_if_it_were_whole(layout: Layout, table: str) -> None:
+    database = store(layout, "s", *DRAFTS)
+    whole = await answers(layout)
+    connection = apsw.Connection(str(database))
+    connection.execute(f"DROP TABLE {table}")
+    connection.close()
+    found = await answers(layout)
+    words = [answer.pop("search_index", None) for answer in found]
+    assert found == whole
+    assert words == [{"s": standin.SAID}] * 3 + [standin.SAID] * 2
+    assert layout.mend("s").exists()
+    store(layout, "s", *DRAFTS)
+    assert await answers(layout) == whole
+
+
+@pytest.mark.usefixtures("scratch")
+async def test_to_ask_for_a_new_index_does_not_prolong_a_session(layout: Layout) -> None:
+    database = store(layout, "s", *DRAFTS)
+    spoil(database, "messages_fts_data")
+    for path in layout.sessions.iterdir():
+        os.utime(path, (1_000_000_000.0, 1_000_000_000.0))
+    assert json.loads(await Tools(layout, layout.root).smart_compact_search("alpha"))["search_index"]
+    assert layout.mend("s").exists()
+    assert retention.sweep(layout, ttl_days=30, now=1_000_000_000.0 + 31 * retention.DAY) == ("s",)
 
 
 @pytest.mark.usefixtures("scratch")
