@@ -7,14 +7,18 @@ line makes the expression backtrack without end, what was counted before it stil
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 
 import apsw
 import msgspec
 import regress
 
+from openmem_store import schema
 from openmem_store.reader import expression, sandbox, scope
 from openmem_store.reader.answers import MOST_LINES, Span
 from openmem_store.reader.source import Source, connect
+
+_UNREADABLE = (apsw.Error, schema.UnsupportedSchema, UnicodeDecodeError)
 
 REPORT_SECONDS = 0.05
 """Between two reports of unfinished work."""
@@ -59,9 +63,8 @@ def main() -> None:
     """Read a job from stdin and report on stdout."""
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
     sandbox.ready()
-    connections = {sid: connect(source) for sid, source in job.sources.items()}
     scan = _Scan(job)
-    for sid, connection in connections.items():
+    for sid, connection in list(scan.opened()):
         scan.session(sid, connection)
     scan.tell()
     sandbox.leave()
@@ -76,6 +79,14 @@ class _Scan:
         self._report = Report()
         self._told = time.monotonic()
 
+    def opened(self) -> Iterator[tuple[str, apsw.Connection]]:
+        """Open the sessions. One may have been deleted since the job was given."""
+        for sid, source in self._job.sources.items():
+            try:
+                yield sid, connect(source)
+            except _UNREADABLE as error:
+                self._report.unreadable[sid] = type(error).__name__
+
     def session(self, sid: str, connection: apsw.Connection) -> None:
         """Scan one session, newest row first."""
         try:
@@ -84,7 +95,7 @@ class _Scan:
                 self._row(sid, rows, row, text)
                 if time.monotonic() - self._told >= REPORT_SECONDS:
                     self.tell()
-        except (apsw.Error, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             self._report.unreadable[sid] = type(error).__name__
 
     def tell(self) -> None:

@@ -104,11 +104,15 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def show(connection: apsw.Connection, hit: Hit, rows: Rows, find: FindLines, *, size: int, context: int) -> Result:
-    """Read one row and say what an answer shows of it. `size` bounds the excerpt, in characters."""
+    """Read one row and say what an answer shows of it. `size` bounds the excerpt, in characters.
+
+    Raises GoneError where the row is not in the file that is read.
+    """
+    found = cast("tuple[str, int, str, str | None, str] | None", connection.execute(_SHOWN, (hit.seq,)).fetchone())
+    if found is None:
+        raise GoneError
+    thread, in_context, text, blob_id, created_at = found
     row = rows[hit.seq]
-    thread, in_context, text, blob_id, created_at = cast(
-        "tuple[str, int, str, str | None, str]", connection.execute(_SHOWN, (hit.seq,)).fetchone()
-    )
     excerpt, matching = _excerpt(text, hit, rows.echoes.lines.get(hit.seq, ()), find, size)
     return Result(
         session_id=hit.sid,
@@ -154,7 +158,11 @@ def left_out(shown: Sequence[Result], found: int) -> str | None:
     return f"the answer was full after {len(shown)} of {found} rows: lower limit or context, or name more words"
 
 
-UNREADABLE = (apsw.Error, schema.UnsupportedSchema, UnicodeDecodeError, OSError)
+class GoneError(Exception):
+    """A row that was found is not there any more: another file took the place of the session's."""
+
+
+UNREADABLE = (apsw.Error, schema.UnsupportedSchema, UnicodeDecodeError, OSError, GoneError)
 """What the reading of one session may raise."""
 
 DAMAGED = "damaged"
@@ -166,6 +174,7 @@ _REASONS = {
     "CorruptError": DAMAGED,
     "SQLError": DAMAGED,  # a statement of ours does not fit the file
     "UnicodeDecodeError": DAMAGED,
+    "GoneError": "replaced while it was searched; try again",
     "BusyError": "locked for over a second; try again",
 }
 

@@ -1,10 +1,11 @@
 """A search for a regular expression."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from openmem_store.layout import Layout
-from openmem_store.reader import pattern, results, scope
+from openmem_store.reader import child, pattern, results, scope
 from openmem_store.reader.answers import RefusedError
 from openmem_store.reader.echoes import ANSWER_MARKER
 from openmem_store.reader.search import Request
@@ -147,3 +148,50 @@ async def test_the_longest_pattern_is_allowed(layout: Layout) -> None:
 async def test_text_of_every_kind_is_scanned(layout: Layout) -> None:
     database = store(layout, "s", said("before\0needle"), said("木needle"), said("\u2028needle"))
     assert (await ask("needle$", database)).total_matches == 3
+
+
+def behind(change: Callable[[], object], *, before: bool) -> child.Run:
+    """Return what does a job in a child, and `change` just before it or just after."""
+
+    async def do(module: str, job: bytes, *, seconds: float) -> child.Outcome:
+        if before:
+            change()
+        outcome = await child.run(module, job, seconds=seconds)
+        if not before:
+            change()
+        return outcome
+
+    return do
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_session_that_is_deleted_meanwhile_takes_no_other_along(layout: Layout, before: bool) -> None:
+    going, staying = store(layout, "going", said("needle")), store(layout, "staying", said("needle"))
+    answer = await pattern.search(
+        "needle",
+        Request(DEFAULT, 8),
+        {"going": going, "staying": staying},
+        why="test",
+        do=behind(going.unlink, before=before),
+    )
+    assert answer.skipped == {"going": "not readable (CantOpenError)"}
+    assert [result.session_id for result in answer.results] == ["staying"]
+
+
+async def test_a_session_that_is_begun_anew_meanwhile_takes_no_other_along(layout: Layout) -> None:
+    going, staying = store(layout, "going", said("x"), said("needle")), store(layout, "staying", said("needle"))
+
+    def begun_anew() -> None:
+        for path in going.parent.glob("going.db*"):
+            path.unlink()
+        store(layout, "going", said("another"))
+
+    answer = await pattern.search(
+        "needle",
+        Request(DEFAULT, 8),
+        {"going": going, "staying": staying},
+        why="test",
+        do=behind(begun_anew, before=False),
+    )
+    assert answer.skipped == {"going": "replaced while it was searched; try again"}
+    assert [result.session_id for result in answer.results] == ["staying"]
