@@ -151,7 +151,11 @@ class _Lines:
     def __init__(self, connection: apsw.Connection, found: Sequence[Found]) -> None:
         self._connection = connection
         self._match = " AND ".join(each.word.phrase for each in found if not each.scanned)
-        self._parts = [each.word.folded for each in found if each.scanned]
+        scanned = [each.word for each in found if each.scanned]
+        self._parts = "".join(_AS_TOKENS_TOO if word.tokens else _AS_PART for word in scanned)
+        self._given = [
+            text for word in scanned for text in ((word.folded, word.phrase) if word.tokens else (word.folded,))
+        ]
 
     def counts(self, seqs: Sequence[int]) -> dict[int, int]:
         """Return the counts of these rows, ascending."""
@@ -176,8 +180,8 @@ class _Lines:
 
     def _query(self, start: str, seqs: Sequence[int], end: str, *more: str) -> dict[int, int]:
         source, match = (_FROM_INDEX, (self._match,)) if self._match else (_FROM_ROWS, ())
-        statement = f"{start}{source}{' AND instr(lower(l.text), ?) > 0' * len(self._parts)}{end}"
-        found = self._connection.execute(statement, (_list(seqs), *match, *self._parts, *more))
+        statement = f"{start}{source}{self._parts}{end}"
+        found = self._connection.execute(statement, (_list(seqs), *match, *self._given, *more))
         return {seq: count for seq, count in cast("Iterable[tuple[int | None, int]]", found) if seq is not None}
 
 
@@ -206,6 +210,10 @@ _LINE_IDS = "SELECT rowid FROM main.lines_fts WHERE lines_fts MATCH ? ORDER BY r
 _ROWS_OF = "SELECT l.message_seq FROM json_each(?) f CROSS JOIN main.lines l ON l.id = f.value"
 _COUNT = "SELECT l.message_seq, count(*)"
 _IN_LINES = " AND l.line_no IN (SELECT value FROM json_each(?))"
+_AS_PART = " AND instr(lower(l.text), ?) > 0"
+# The index folds letters that `lower()` leaves alone, and does not see what stands between two tokens.
+_AS_TOKENS_TOO = """
+AND (instr(lower(l.text), ?) > 0 OR l.id IN (SELECT rowid FROM main.lines_fts WHERE lines_fts MATCH ?))"""
 # CROSS JOIN fixes the order: from the index to the lines, never over all lines.
 _FROM_INDEX = """ FROM main.lines_fts f CROSS JOIN main.lines l ON l.id = f.rowid
 WHERE l.message_seq IN (SELECT value FROM json_each(?)) AND lines_fts MATCH ?"""

@@ -46,6 +46,19 @@ def test_words_inside_an_unspaced_run_are_found(layout: Layout, query: str) -> N
         assert words.line_counts(connection, [found], {1, 2}, {}) == {2: 1}
 
 
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [("設備-一覧", "x\n設備 一覧\n設備\n一覧"), ("über設備", "ÜBER設備\nuber設備"), ("KEY＿17", "KEY_17 = 1\nKEY 17")],
+)
+def test_a_row_that_tokens_find_has_the_lines_that_tokens_find(layout: Layout, query: str, text: str) -> None:
+    with source.opened(store(layout, "s", said(text))) as connection:
+        (word,) = words.parse(query, words.Tokenizer(connection))
+        found = words.find(connection, word)
+        lines = connection.execute("SELECT count(*) FROM lines_fts WHERE lines_fts MATCH ?", (word.phrase,)).get
+        assert words.line_counts(connection, [found], {1}, {}) == {1: lines}
+        assert lines
+
+
 def test_matching_ignores_case_and_diacritics(layout: Layout) -> None:
     database = store(layout, "s", said("The CAFÉ is open"))
     with source.opened(database) as connection:
