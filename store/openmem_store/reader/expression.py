@@ -3,7 +3,9 @@ r"""Own what a pattern means, and how one that is meant for one line is run over
 The engine is `regress`: ECMAScript 2025 with the `m` flag and its old, lenient syntax. It differs from a
 browser's in three things, found by comparing 30,000 invented patterns: a character is a code point, as
 with the `u` flag; `\u{1F600}` is one too, without that flag; and `\b` and `\B` may be repeated. An older
-JavaScript also refuses `(?i:…)` and a group name that stands once in each alternative.
+JavaScript also refuses `(?i:…)` and a group name that stands once in each alternative. A pattern that asks
+for a property of characters (`\p{L}`) has the `u` flag and with it the strict syntax: without, it would
+look for the letters of the name, and nobody means that.
 
 Testing each line by itself costs more than the engine: a call per line, 300,000 of them. So the pattern
 is rewritten to one that means the same on every line but matches no line end, and then takes the rest of
@@ -17,6 +19,8 @@ import regress
 
 FLAGS = "m"
 """`^` and `$` also hold at line ends inside a text, a carriage return included."""
+
+_PROPERTY = re.compile(r"(?<!\\)(?:\\\\)*\\[pP]\{[A-Za-z_]")
 
 _ESCAPES = {"s": r"[^\S\n]", "W": r"[^\w\n]", "D": r"[^\d\n]", "n": "(?:(?!))"}
 """Outside a class: what matches no line end in place of what may match one."""
@@ -44,12 +48,18 @@ class Expression(msgspec.Struct, frozen=True):
 
 def compiled(pattern: str) -> Expression:
     """Compile a pattern in JavaScript's syntax. Raises regress.RegressError."""
-    line = regress.Regex(pattern, FLAGS)
+    meant = flags(pattern)
+    line = regress.Regex(pattern, meant)
     rewritten = per_line(pattern)
     if rewritten is None:
         return Expression(line, None, crosses=True, phrases=phrases(pattern))
-    lines = regress.Regex(rewritten, FLAGS)
+    lines = regress.Regex(rewritten, meant)
     return Expression(line, lines, crosses=rewritten != _with_rest(pattern), phrases=phrases(pattern))
+
+
+def flags(pattern: str) -> str:
+    """Return the flags that a pattern is meant to have."""
+    return FLAGS + "u" if _PROPERTY.search(pattern) else FLAGS
 
 
 def per_line(pattern: str) -> str | None:
@@ -121,7 +131,7 @@ _LITERAL = re.compile(r"[ !-#%&',/0-9:;<=>@A-Z_`a-z~\"-]|\\[!-/:-@\[-`{-~]")
 _SPACE = re.compile(r"\\s\+?(?![*?{])")
 _QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
 _GROUP = re.compile(r"\((?:[^()\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])*\)", re.DOTALL)
-_OTHER = re.compile(r"\\k<[^>]*>|\\.|\[(?:[^\]\\]|\\.)*\]|.", re.DOTALL)
+_OTHER = re.compile(r"\\k<[^>]*>|\\[pP]\{[^}]*\}|\\.|\[(?:[^\]\\]|\\.)*\]|.", re.DOTALL)
 _TOKEN = re.compile(r"[0-9A-Za-z]+")
 
 

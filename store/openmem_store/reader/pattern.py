@@ -1,7 +1,7 @@
 """Own the search for a regular expression: its syntax check, its time limit, and the answer in full or in part."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -27,10 +27,11 @@ def check(pattern: str) -> None:
     """Refuse a pattern that is too long or that JavaScript would not compile. Raises RefusedError."""
     if len(pattern) > MOST_CHARACTERS:
         raise RefusedError(f"pattern must be at most {MOST_CHARACTERS} characters, this one has {len(pattern)}")
-    cause = _cause(pattern)
+    cause = _cause(lambda: expression.compiled(pattern))
     if cause is None:
         return
-    place = syntax.position(pattern, lambda part: _cause(part) is None)
+    flags = expression.flags(pattern)
+    place = syntax.position(pattern, lambda part: _cause(lambda: regress.Regex(part, flags)) is None)
     where = "" if place is None else f" at character {place + 1}, where {pattern[place:]!r} begins,"
     raise RefusedError(
         f"pattern is not a JavaScript regular expression: {cause}{where} in {pattern!r}. "
@@ -38,10 +39,10 @@ def check(pattern: str) -> None:
     )
 
 
-def _cause(pattern: str) -> str | None:
+def _cause(compiled: Callable[[], object]) -> str | None:
     """Return what is wrong with a pattern; None where nothing is."""
     try:
-        expression.compiled(pattern)
+        compiled()
     except regress.RegressError as error:
         return str(error).rstrip(".")
     return None

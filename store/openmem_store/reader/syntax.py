@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 _OUTSIDE = re.compile(
-    r"""\\k<[^>]*>|\\u\{[^}]*\}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\c[A-Za-z]|\\[0-9]+|\\.
+    r"""\\k<[^>]*>|\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\c[A-Za-z]|\\[0-9]+|\\.
       |\(\?(?:<?[=!]|<[^>=!][^>]*>|[a-z-]*:)?|\{[0-9]+(?:,[0-9]*)?\}|.""",
     re.DOTALL | re.VERBOSE,
 )
-_ESCAPE = r"\\(?:u\{[^}]*\}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z0-9_]|.)"
+_ESCAPE = r"\\(?:[pPu]\{[^}]*\}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z0-9_]|.)"
 _INSIDE = re.compile(rf"\]|(?:{_ESCAPE}|[^\]])(?:-(?:{_ESCAPE}|[^\]]))?", re.DOTALL)
 """Inside a class: its end, a range, or a character."""
 

@@ -84,6 +84,7 @@ PHRASES = {
     "éa b c é": '"b c"',
     r"(?<n>a)-\k<n> b ": '"b"',
     r"[a b] c d [e]": '"c d"',
+    r"\p{Script_Extensions=Greek}+ a b ": '"a b"',
 }
 
 

@@ -50,6 +50,24 @@ async def test_the_syntax_is_that_of_javascript(layout: Layout, expression: str,
     assert answer.total_matches == int(matches)
 
 
+@pytest.mark.parametrize(
+    ("expression", "lines"),
+    [
+        (r"^\p{Lu}\p{L}+$", 2),
+        (r"\p{Script=Han}", 1),
+        (r"^[\p{Script=Greek}\d]+$", 2),
+        (r"^\P{L}+$", 1),
+        (r"^\p{L}+\.\p{L}+$", 1),
+        (r"\\p{L}", 1),  # a backslash, then these letters
+        (r"\p{2}", 1),  # the letter, twice
+    ],
+)
+async def test_properties_of_characters_are_looked_for(layout: Layout, expression: str, lines: int) -> None:
+    rows = ["Éclair\nÜber\n木\nαβγ1", "123\na.b\n\\p{L}", "app"]
+    answer = await ask(expression, store(layout, "s", *map(said, rows)))
+    assert answer.line_matches == lines
+
+
 async def test_a_row_that_matches_only_across_lines_is_a_row_and_no_line(layout: Layout) -> None:
     answer = await ask(r"one\ntwo", store(layout, "s", said("one\ntwo")))
     assert (answer.total_matches, answer.line_matches) == (1, 0)
@@ -139,6 +157,21 @@ async def test_the_differences_to_a_browsers_engine_are_these(
 ) -> None:
     answer = await ask(expression, store(layout, "s", said(text)))
     assert answer.total_matches == int(matches)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        (r"^\p{Foo}$", r"Invalid property name at character 2, where '\\p{Foo}$' begins"),
+        (r"[\p{L}\p{Foo}]", r"Invalid property name at character 7, where '\\p{Foo}]' begins"),
+        (r"\-\p{L}", r"Invalid character escape at character 1, where '\\-\\p{L}' begins"),
+        (r"\p{L}(", r"Unbalanced parenthesis at character 6, where '(' begins"),
+    ],
+)
+async def test_a_pattern_with_properties_is_refused_where_it_is_wrong(expression: str, said: str) -> None:
+    with pytest.raises(RefusedError) as refusal:
+        await ask(expression)
+    assert said in str(refusal.value)
 
 
 async def test_the_longest_pattern_is_allowed(layout: Layout) -> None:
