@@ -126,7 +126,7 @@ class Vocabulary:
     @cached_property
     def _unspaced(self) -> list[str]:
         """The terms in a script without spaces."""
-        if not any(True for _ in self._terms(_UNSPACED_TERM, ())):
+        if self._connection.execute(_UNSPACED_TERM).fetchone() is None:
             return []
         return [term for term in self._terms(_EVERY, ()) if not term.isascii() and UNSPACED.search(term)]
 
@@ -148,12 +148,15 @@ class Vocabulary:
 
 
 _BESIDE = f"(?:^|{UNSPACED.pattern}){{}}(?:{UNSPACED.pattern}|$)"
-_EVERY = "SELECT term FROM temp.vocabulary"
+# FTS5 cuts a term at 32,768 bytes, also inside a character: such a one is no text, and stands for no word.
+_WHOLE = "octet_length({term}) < 32768"
+_EVERY = f"SELECT term FROM temp.vocabulary WHERE {_WHOLE.format(term='term')}"
 # Thai is the first of these scripts in Unicode: where no term begins at or behind it, none is glued to one.
-_UNSPACED_TERM = "SELECT term FROM temp.vocabulary WHERE term >= '\u0e00' LIMIT 1"
-_BEGINNING = """
+_UNSPACED_TERM = "SELECT 1 FROM temp.vocabulary WHERE term >= '\u0e00' LIMIT 1"
+_BEGINNING = f"""
 SELECT s.key, v.term FROM json_each(?) s
-CROSS JOIN temp.vocabulary v ON v.term >= s.value AND v.term < s.value || char(1114111)"""
+CROSS JOIN temp.vocabulary v ON v.term >= s.value AND v.term < s.value || char(1114111)
+  AND {_WHOLE.format(term="v.term")}"""
 _EXACT = "SELECT v.term FROM json_each(?) w CROSS JOIN temp.vocabulary v ON v.term = w.value"
 _NEAR = """
 SELECT term FROM temp.vocabulary WHERE length(term) BETWEEN ?1 AND ?2

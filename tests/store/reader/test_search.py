@@ -42,6 +42,12 @@ def test_counts_are_exact_whatever_the_order_and_limit(layout: Layout, ranking: 
     assert len(answer.results) == 3
 
 
+@pytest.mark.parametrize("query", ["needle", "设备设备", "needles 设备设备"])
+def test_a_session_with_a_run_too_long_for_the_index_is_searched(layout: Layout, query: str) -> None:
+    answer = ask(query, store(layout, "s", returned("Bash", "needle 设备" + "设备" * 6000)))
+    assert (answer.total_matches, answer.skipped) == (1, {})
+
+
 def test_a_result_says_where_it_is_from(layout: Layout) -> None:
     database = store(layout, "s", said("task"), returned("Bash", "KEY-7 is red"), dropped=[1], blobs={1: "0" * 16})
     (result,) = ask("key red absent", database).results

@@ -67,6 +67,18 @@ def test_terms_that_glue_a_word_to_a_script_without_spaces_stand_for_it(layout: 
         assert [each.phrase for each in asked] == ['"gen"', '"重跑"', '"gen-x"', '"--"']
 
 
+def test_a_run_that_is_too_long_for_the_index_hides_no_other_term(layout: Layout) -> None:
+    """The index cuts it inside a character."""
+    run = "设备" * 6000
+    with source.opened(store(layout, "s", said(f"needle {run} 设备needle 设备设备清 needles"))) as connection:
+        vocabulary, tokenizer = Vocabulary(connection), Tokenizer(connection)
+        (word,) = vocabulary.glued(parse("needle", tokenizer))
+        assert word.glued == ("设备needle",)
+        assert vocabulary.relatives(parse("设备设备 needle", tokenizer)) == [(), ("needles",)]
+        assert vocabulary.slips(parse("needlse", tokenizer)[0]) == ("needle", "needles")
+        assert vocabulary.joined(parse("nee dle", tokenizer)) == {"needle": (0, 2)}
+
+
 def test_without_such_a_script_no_word_is_glued(layout: Layout) -> None:
     with source.opened(store(layout, "s", said("gen générique Γεν ген"))) as connection:
         asked = parse("gen ген", Tokenizer(connection))
