@@ -85,19 +85,23 @@ def _finder(word: Word) -> _Finder:
 
     def by_pieces(text: str, start: int) -> Iterator[tuple[int, tuple[int, int]]]:
         while (match := expression.search(text, start)) is not None:
-            line = text.rfind("\n", 0, match.start()) + 1
-            yield line, match.span()
+            yield _line(text, start, match.start()), match.span()
             start = _after(text, max(match.start(), match.end() - 1))
 
     def as_one(text: str, start: int) -> Iterator[tuple[int, tuple[int, int]]]:
         while (place := text.find(piece, start)) >= 0:
-            yield text.rfind("\n", 0, place) + 1, (place, place + len(piece))
+            yield _line(text, start, place), (place, place + len(piece))
             start = _after(text, place)
 
     if len(pieces) == 1:
         return as_one
     expression = re.compile(r"[\W_]+".join(map(re.escape, pieces)))
     return by_pieces
+
+
+def _line(text: str, start: int, place: int) -> int:
+    """Return where the line of a place begins, `start` at the earliest: a line is not read from its start for each."""
+    return text.rfind("\n", start, place) + 1 or start
 
 
 def _after(text: str, place: int) -> int:

@@ -39,6 +39,11 @@ def test_the_excerpt_goes_where_the_matches_are_dense() -> None:
     assert "red fish red" in excerpts.lines(line, find(line, "red", "fish"), 1000)
 
 
+def test_a_line_that_holds_a_word_thousands_of_times_is_one_line() -> None:
+    text = "\nred\n" + "red " * 100_000 + "\n\nfish red\n"
+    assert [number for number, _, _ in find(text, "red")] == [2, 3, 5]
+
+
 def test_a_match_longer_than_the_window_shows_its_start() -> None:
     assert excerpts.around("x" * 1000 + "START" + "y" * 5000, 1000, 6005, 100).startswith("…START")
 
