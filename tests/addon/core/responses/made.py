@@ -13,7 +13,7 @@ CALL = '{"type":"function_call","call_id":"c1","name":"run","arguments":"{}"}'
 OUTPUT = '{"type":"function_call_output","call_id":"c1","output":"found"}'
 REPLY = '{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}'
 TASK = (
-    '{"type":"agent_message","author":"/root","recipient":"/root/look","content":['
+    '{"type":"agent_message","author":"lead","recipient":"lead/look","content":['
     '{"type":"input_text","text":"Message Type: NEW_TASK\\nPayload:\\n"},'
     '{"type":"encrypted_content","encrypted_content":"gAAAA"}]}'
 )
