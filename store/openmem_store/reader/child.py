@@ -52,6 +52,10 @@ class Outcome(msgspec.Struct, frozen=True):
     """It was killed at its time limit, so the report is of unfinished work."""
 
 
+class NotStartedError(RefusedError):
+    """The child ended, or said nothing, before it was ready: it did nothing of its job."""
+
+
 class Run(Protocol):
     """How a job is done in a child."""
 
@@ -119,7 +123,7 @@ async def run(module: str, job: bytes, *, seconds: float, start: Callable[[str],
 
     `seconds` count from when the child is ready, so that a busy machine takes nothing from the work.
     `start` returns a child that waits for its job. Ends the child in every case: when time is up, when this
-    call is cancelled, and when it fails. Raises RefusedError when it does not start.
+    call is cancelled, and when it fails. Raises NotStartedError when it does not start.
     """
     child = start(module)
     report: bytes | None = None
@@ -130,7 +134,7 @@ async def run(module: str, job: bytes, *, seconds: float, start: Callable[[str],
             await child.send(job)
             first = await anext(lines, b"")
         if first != sandbox.READY:
-            raise RefusedError("the process that does this work did not start; try again")
+            raise NotStartedError("the process that does this work did not start; try again")
         with anyio.move_on_after(seconds) as clock:
             async for line in lines:
                 report = line

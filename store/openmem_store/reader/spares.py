@@ -32,20 +32,23 @@ class Spares:
 
     async def run(self, module: str, job: bytes, *, seconds: float) -> child.Outcome:
         """Do as `child.run` does, in the spare where there is one; the next is started behind it."""
+        spare = self._take(module)
         try:
-            return await child.run(module, job, seconds=seconds, start=self._start)
+            if spare is not None:
+                # It may have been ended since it was looked at, or stopped: that is no fault of the job.
+                with contextlib.suppress(child.NotStartedError):
+                    return await child.run(module, job, seconds=seconds, start=lambda _: spare)
+            return await child.run(module, job, seconds=seconds)
         finally:
             self._prepare(module)
 
-    def _start(self, module: str) -> Child:
+    def _take(self, module: str) -> Child | None:
         with self._lock:
             spare = self._spares.pop(module, None)
-        if spare is None:
-            return Child(module)
-        if spare.alive():
-            return spare
-        spare.end()
-        return Child(module)
+        if spare is not None and not spare.alive():
+            spare.end()
+            return None
+        return spare
 
     def _prepare(self, module: str) -> None:
         with self._lock:

@@ -71,6 +71,21 @@ async def test_a_spare_that_was_ended_is_not_used(spares: Spares, module: str) -
     assert said(await spares.run(module, b"two", seconds=60))[0] != ready
 
 
+async def test_a_spare_that_ends_before_it_is_ready_costs_no_answer(
+    spares: Spares, module: str, tmp_path: Path
+) -> None:
+    """As one does that was ended between the look at it and its use."""
+    mark = tmp_path / "mark"
+    ends = f"    if os.path.exists({str(mark)!r}):\n        os.remove({str(mark)!r})\n        os._exit(1)\n"
+    (tmp_path / "program.py").write_text(PROGRAM.replace("    sandbox.ready()\n", ends + "    sandbox.ready()\n"))
+    mark.touch()
+    with pytest.raises(child.NotStartedError):
+        await spares.run(module, b"one", seconds=60)
+    mark.touch()
+    assert said(await spares.run(module, b"two", seconds=60))[1] == b"two"
+    assert not mark.exists()
+
+
 async def test_each_kind_of_work_has_its_spare(spares: Spares, module: str, tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text(PROGRAM)
     await spares.run(module, b"", seconds=60)
