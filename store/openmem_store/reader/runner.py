@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import apsw
 import msgspec
 
+from openmem_store import schema
 from openmem_store.reader import echoes, origins, sandbox
 from openmem_store.reader.source import Source, connect
 
@@ -100,7 +101,7 @@ def run(job: Job) -> Iterator[Table]:
     try:
         connection, shadowed = connect(job.source), connect(job.source)
         echoes.prepare(connection)
-    except apsw.Error as error:
+    except (apsw.Error, schema.UnsupportedSchema) as error:  # the file may be another one by now
         damaged = isinstance(error, (apsw.CorruptError, apsw.SQLError))
         yield Table(error=f"the session database cannot be read ({type(error).__name__})", damaged=damaged)
         return

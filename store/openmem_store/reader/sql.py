@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from openmem_store import schema
-from openmem_store.reader import child, runner, standin
+from openmem_store.reader import child, results, runner, standin
 from openmem_store.reader.answers import RefusedError, weight
 from openmem_store.reader.runner import Table
 from openmem_store.reader.source import readable
@@ -86,7 +86,7 @@ async def _run(database: Path, statement: str, do: child.Run) -> Table:
             job = msgspec.json.encode(runner.Job(source, statement))
             outcome = await do("openmem_store.reader.runner", job, seconds=SECONDS)
     except (apsw.Error, schema.UnsupportedSchema) as error:
-        raise RefusedError(f"the session database cannot be read ({type(error).__name__})") from error
+        raise RefusedError(f"session_id: this session is {results.unreadable(error)}") from error
     if outcome.timed_out and outcome.report is None:
         raise RefusedError(
             f"sql was stopped after {SECONDS:g} s: narrow it, for example by seq, role or lines_fts MATCH, "

@@ -113,3 +113,12 @@ def test_no_attack_takes_much_memory(layout: Layout) -> None:
     grown = {statement[:100]: (peak - usual) // 1024 for statement, peak in zip(statements[1:], peaks, strict=True)}
     assert max(grown.values()) < 200, grown
     assert grown[HEAVY[0][:100]] > 100, "one wide cell shows that the measure works"
+
+
+def test_a_file_that_another_took_the_place_of_meanwhile_is_named(layout: Layout) -> None:
+    """It was looked at before the child had its job."""
+    path = layout.database("s")
+    path.touch()
+    (table,) = runner.run(runner.Job(Source(str(path), immutable=False), "SELECT 1"))
+    assert table.error == "the session database cannot be read (NothingStored)"
+    assert not table.damaged

@@ -178,4 +178,11 @@ async def test_a_damaged_file_is_refused_without_its_path(layout: Layout) -> Non
     bad.write_bytes(b"this is no database, it is text " * 200)
     with pytest.raises(RefusedError) as refusal:
         await sql.run(bad, "SELECT 1")
-    assert str(refusal.value) == "the session database cannot be read (NotADBError)"
+    assert str(refusal.value) == "session_id: this session is damaged"
+
+
+async def test_a_session_in_which_nothing_is_stored_yet_is_said_to_be_that(layout: Layout) -> None:
+    layout.database("new").touch()
+    with pytest.raises(RefusedError) as refusal:
+        await sql.run(layout.database("new"), "SELECT 1")
+    assert str(refusal.value) == "session_id: this session is empty: nothing was stored in it yet"
