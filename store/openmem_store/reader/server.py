@@ -144,8 +144,10 @@ def _arguments(invalid: ValidationError, known: dict[str, Any]) -> str:
 def _sweep(layout: Layout, settings: Settings) -> None:
     """Delete what is too old, at most once a day; a failure is one line and no more."""
     from openmem_store import retention
+    from openmem_store.reader import scratch
 
     try:
+        scratch.clear(now=time.time())
         retention.sweep(layout, ttl_days=settings.ttl_days, now=time.time())
     except Exception as error:
         print(f"openmem-context-mcp: retention failed: {type(error).__name__}", file=sys.stderr)

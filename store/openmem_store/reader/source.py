@@ -41,10 +41,11 @@ def readable(path: Path) -> Generator[Source]:
             yield Source(str(path), immutable=True)
             return
         import shutil
-        import tempfile
 
-        with tempfile.TemporaryDirectory(prefix="openmem-read-") as scratch:
-            copy = Path(scratch) / "session.db"
+        from openmem_store.reader import scratch
+
+        with scratch.folder() as folder:
+            copy = Path(folder) / "session.db"
             shutil.copyfile(path, copy)
             shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
             yield Source(str(copy), immutable=False)

@@ -5,7 +5,6 @@ The session itself is mended by its writer, with its next request; a flag beside
 
 import contextlib
 import os
-import tempfile
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ import apsw
 import msgspec
 
 from openmem_store import salvage, schema
-from openmem_store.reader import results, source
+from openmem_store.reader import results, scratch, source
 from openmem_store.reader.results import Answer
 
 SAID = "damaged: this answer is from a copy of all stored messages; the session's next request makes a new index"
@@ -51,7 +50,7 @@ async def copies(files: Files) -> AsyncGenerator[dict[str, Path]]:
         yield {}
         return
     stop = threading.Event()
-    folder = tempfile.TemporaryDirectory(prefix="openmem-read-", ignore_cleanup_errors=True)
+    folder = scratch.folder()
 
     def work() -> dict[str, Path]:
         try:
