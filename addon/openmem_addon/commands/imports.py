@@ -26,7 +26,8 @@ usage: ./run.sh import [FILE or FOLDER ...]
 
 Stores what the agents keep of their own sessions: Claude Code's transcripts and Codex's rollouts, all of them without
 an argument. The search tools then find it, also without the proxy. What was imported before and has not grown is
-passed over. No key and no setting of an agent is read."""
+passed over, and a session that was deleted from the store comes back only where its file or folder is named. No key
+and no setting of an agent is read."""
 
 SOURCES = {
     "claude": Source("Claude Code", lambda place: place / "projects", ("**/*.jsonl",), transcripts.read),
@@ -42,6 +43,13 @@ class Book(msgspec.Struct):
 
     files: dict[str, tuple[int, int]] = {}
     """Time of change in nanoseconds and bytes, by path."""
+    sessions: dict[str, list[str]] = {}
+    """The sessions that each file holds, by path; a file without an entry was imported before there were any here."""
+
+    def lacks(self, path: Path, layout: Layout) -> bool | None:
+        """Return whether a session of an imported file was deleted from the store; None where that is not known."""
+        held = self.sessions.get(str(path))
+        return None if held is None else not all(layout.database(each).exists() for each in held)
 
 
 class Tally(msgspec.Struct):
@@ -52,6 +60,8 @@ class Tally(msgspec.Struct):
     """Rows that were not stored before."""
     unchanged: int = 0
     """Files passed over."""
+    deleted: int = 0
+    """Those of them whose session is not stored any more."""
     in_use: set[str] = set()
     """Sessions that a running proxy writes: it stores them itself."""
     empty: list[Path] = []
@@ -77,7 +87,7 @@ def main(name: str, words: Sequence[str]) -> int:
         print("openmem-context: no transcripts of Claude Code or Codex were found here", file=sys.stderr)
         return 1
     with Progress("files", len(found)) as progress:
-        tally = run(Layout(settings.root), found, progress)
+        tally = run(Layout(settings.root), found, progress, named=bool(words))
     named = {Path(word).absolute() for word in words}
     tally.failed += [
         f"{preferences.readable(path)} holds no session of Claude Code or Codex"
@@ -125,8 +135,11 @@ def _age(path: Path) -> tuple[int, bool, Path]:
     return first.stat().st_mtime_ns, path != first, path
 
 
-def run(layout: Layout, found: Sequence[tuple[Path, Source]], progress: Progress) -> Tally:
-    """Import files in this order. Never raises for one that is damaged or in use: the tally names it."""
+def run(layout: Layout, found: Sequence[tuple[Path, Source]], progress: Progress, *, named: bool = False) -> Tally:
+    """Import files in this order. Never raises for one that is damaged or in use: the tally names it.
+
+    What a person deleted from the store stays so, but where the files are `named`.
+    """
     layout.prepare()
     place = layout.root.parent / "imported.json"
     book = _read(place)
@@ -135,8 +148,11 @@ def run(layout: Layout, found: Sequence[tuple[Path, Source]], progress: Progress
         progress.advance()
         stamp = (path.stat().st_mtime_ns, path.stat().st_size)
         if book.files.get(str(path)) == stamp:
-            tally.unchanged += 1
-            continue
+            lacks = book.lacks(path, layout)
+            if not named or lacks is False:
+                tally.unchanged += 1
+                tally.deleted += lacks is True
+                continue
         try:
             histories = source.histories(path)
             for history in histories:
@@ -149,6 +165,7 @@ def run(layout: Layout, found: Sequence[tuple[Path, Source]], progress: Progress
             continue
         if histories:
             book.files[str(path)] = stamp
+            book.sessions[str(path)] = sorted({name for history in histories if (name := sid.sanitize(history.sid))})
         else:
             tally.empty.append(path)
         if broken := max((history.broken for history in histories), default=0):
@@ -190,6 +207,8 @@ def said(tally: Tally, place: str) -> list[str]:
     lines = [f"imported {tally.messages:,} messages of {_count(len(tally.sessions), 'session')} into {place}"]
     if tally.unchanged:
         lines.append(f"{_count(tally.unchanged, 'file')} had not changed since the last import")
+    if tally.deleted:
+        lines.append(f"{tally.deleted:,} of them: the session was deleted since; name the file to store it again")
     if tally.in_use:
         lines.append(f"{_count(len(tally.in_use), 'session')} in use by a proxy, which stores them itself")
     if tally.sessions:

@@ -12,7 +12,7 @@ import pytest
 from openmem_addon.commands import imports, transcripts
 from openmem_addon.commands.history import zstd
 from openmem_addon.commands.terminal import Progress
-from openmem_store import registration
+from openmem_store import registration, retention
 from openmem_store.layout import Layout
 from openmem_store.registration import Registration
 from process import call, reader
@@ -79,6 +79,24 @@ def test_a_second_import_reads_only_what_grew(home: Path, layout: Layout, capsys
         "1 file had not changed since the last import",
     ]
     assert len(rows(layout, SID)) == 7
+
+
+def test_what_was_deleted_from_the_store_comes_back_only_where_it_is_named(
+    home: Path, layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    imports.main("import", [])
+    stored = rows(layout, SID)
+    retention.forget(layout, [SID], now=0)
+    capsys.readouterr()
+    assert imports.main("import", []) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "imported 0 messages of 0 sessions into ~/.local/share/openmem/context",
+        "2 files had not changed since the last import",
+        "1 of them: the session was deleted since; name the file to store it again",
+    ]
+    assert not layout.database(SID).exists()
+    assert imports.main("import", [str(home / ".claude")]) == 0
+    assert rows(layout, SID) == stored
 
 
 async def test_an_imported_session_and_a_proxied_one_are_the_same_rows(tmp_path: Path) -> None:
