@@ -27,6 +27,9 @@ CONTINUED = (
 LETTERS = ("Message Type: ", "[encrypted_content ")
 """What Codex's agents write to each other, where it would say what a person asks."""
 
+REMARKS = ("Tool loaded.", "[Request interrupted by user")
+"""What Claude Code says in a person's place: behind a tool that was asked for, and where a turn was stopped."""
+
 MOST_TASK, MOST_LAST = 2_000, 1_500
 """Characters of the first and of the last words that are quoted; the rest is a search away."""
 
@@ -115,7 +118,7 @@ def conversation(rows: Sequence[Row]) -> list[Row]:
 def _is_wish(row: Row) -> bool:
     """Return whether a row is what a person asked, and not what the client or another agent said in their place."""
     said = row.role == "user" and row.kind == "text" and row.name is None and bool(row.text.strip())
-    return said and not row.text.startswith((*CONTINUED, *LETTERS)) and not identify.is_wrapper(row.text)
+    return said and not row.text.startswith((*CONTINUED, *LETTERS, *REMARKS)) and not identify.is_wrapper(row.text)
 
 
 def _formers(rows: Sequence[Row]) -> dict[str, Row | None]:
@@ -139,7 +142,7 @@ def prompt(session: str, story: Story, *, cwd: str | None) -> str:
     if story.wish and story.wish != story.task:
         ends.append(f"The last thing it was asked:\n\n{_quoted(story.wish, MOST_LAST)}")
     if story.answer:
-        ends.append(f"The last thing it answered:\n\n{_quoted(story.answer, MOST_LAST)}")
+        ends.append(f"The last thing it answered, as far as it is stored:\n\n{_quoted(story.answer, MOST_LAST)}")
     return PROMPT.format(
         sid=session,
         where=f" in {cwd}" if cwd else "",

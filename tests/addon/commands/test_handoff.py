@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import apsw
 import pytest
 from openmem_addon.commands import handoff
 from openmem_store import registration
@@ -43,7 +44,7 @@ def test_it_says_what_the_session_was_about_and_where_it_stands(capsys: pytest.C
     )
     assert "It began with this request:\n\n> Paint the shed.\n" in said
     assert "The last thing it was asked:\n\n> Copper.\n" in said
-    assert "The last thing it answered:\n\n> It is painted.\n" in said
+    assert "The last thing it answered, as far as it is stored:\n\n> It is painted.\n" in said
     assert 'smart_compact_search(session_id="s-1"' in said
     assert "Look around" not in said, "that was another conversation of the session"
 
@@ -60,6 +61,19 @@ def test_a_session_that_its_client_compacted_began_with_its_first_request() -> N
         previous=later[-1].fingerprint,
     )
     assert [row.text for row in handoff.conversation([*rows, *more])][-2:] == ["Stop.", "Well."]
+
+
+@pytest.mark.parametrize("remark", ["Tool loaded.", "[Request interrupted by user for tool use]"])
+def test_what_the_client_says_in_a_persons_place_is_no_wish(empty_home: Path, remark: str) -> None:
+    made = Layout(empty_home / "context")
+    made.prepare()
+    writer = SessionWriter(made.database("s-2"), version="v")
+    rows = chain([*TALK[:6], Draft("user", "text", None, remark)])
+    writer.sync(rows, dropped=(), cut=None, owned=0, blobs={}, at="t")
+    writer.close()
+    with apsw.Connection(str(made.database("s-2")), flags=apsw.SQLITE_OPEN_READONLY) as connection:
+        story = handoff.read(connection)
+    assert (story.task, story.wish) == ("Paint the shed.", "Copper.")
 
 
 def test_a_long_text_is_cut_in_its_middle() -> None:
