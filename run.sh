@@ -88,12 +88,20 @@ fetch_python() {
 
 LOCK=$ROOT/.setup-lock
 
-# A symbolic link is made atomically, with its owner's process id as its target.
+# A symbolic link is made atomically, with its owner's process id as its target. One that nobody has and that cannot be
+# made was given back this moment, or this folder takes no files.
 lock() {
-  local owner said=
-  until ln -s "pid-$$" "$LOCK" 2>/dev/null; do
+  local owner reason said= unowned=0
+  until reason=$(ln -s "pid-$$" "$LOCK" 2>&1); do
     owner=$(readlink "$LOCK" || true)
-    if [ -n "$owner" ] && ! kill -0 "${owner#pid-}" 2>/dev/null; then
+    if [ -z "$owner" ]; then
+      unowned=$((unowned + 1))
+      [ "$unowned" -lt 5 ] || die "cannot write in $ROOT: ${reason##*: }"
+      sleep 0.1
+      continue
+    fi
+    unowned=0
+    if ! kill -0 "${owner#pid-}" 2>/dev/null; then
       rm -f "$LOCK" # its owner was killed
       continue
     fi
@@ -230,9 +238,22 @@ need_agents() { # installs each agent that is not to be skipped, and puts what l
   done <<<"$AGENTS"
 }
 
+TEST_HELP='usage: ./run.sh test [arguments of pytest]
+
+Installs what the tests need, the agents they drive included (1.2 GB from npm, Node 20), and runs them; for example:
+
+  ./run.sh test tests/addon -k name               runs a part
+  OPENMEM_TEST_SKIP=codex,opencode ./run.sh test  leaves out the agents it names
+'
+
 case ${1:-} in
   test)
     shift
+    case ${1:-} in --help | -h)
+      printf '%s' "$TEST_HELP"
+      exit
+      ;;
+    esac
     need_development_tools
     need_agents
     cd "$ROOT"

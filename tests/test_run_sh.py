@@ -244,6 +244,17 @@ def test_the_lock_of_a_process_that_was_killed_is_taken_away(machine: Machine) -
     assert not (machine.checkout / ".setup-lock").is_symlink()
 
 
+def test_a_folder_that_takes_no_files_ends_it_with_the_reason(machine: Machine) -> None:
+    machine.uv()
+    machine.python(machine.bin / "python3.13")
+    (machine.bin / "ln").unlink()
+    machine.script(machine.bin / "ln", "#!/bin/sh\necho \"ln: failed to create '$3': Permission denied\" >&2\nexit 1\n")
+    done = machine.run("status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"openmem-context: cannot write in {machine.checkout}: Permission denied\n"
+    assert machine.installs == []
+
+
 def test_it_waits_for_another_process_that_sets_up(machine: Machine) -> None:
     machine.uv()
     machine.python(machine.bin / "python3.13")
@@ -329,6 +340,16 @@ def test_the_tests_of_an_agent_are_left_out_only_where_a_variable_says_so(machin
     done = machine.run("test", OPENMEM_TEST_SKIP="claude,opencode")
     assert done.returncode == 1
     assert "the agent tests need Node 20 with npm; OPENMEM_TEST_SKIP=codex leaves those of codex out" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_the_tests_say_what_they_take_and_install_nothing(machine: Machine, word: str) -> None:
+    machine.uv()
+    machine.python(machine.bin / "python3.13")
+    done = machine.run("test", word)
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (0, ["openmem-context: set up"])
+    assert done.stdout.startswith("usage: ./run.sh test [arguments of pytest]\n")
+    assert "requirements-dev.lock" not in machine.log.read_text()
 
 
 def test_each_agent_is_installed_once_at_its_pinned_version(machine: Machine) -> None:
