@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import msgspec
 from mitmproxy import ctx, http
+from mitmproxy.connection import Address
 from mitmproxy.proxy import mode_specs
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from openmem_store import retention, settings
 from openmem_store.embedding import UnavailableError
 from openmem_store.layout import Layout
@@ -79,6 +81,8 @@ class OpenMem:
         self._root = ""
         self._refuses_websocket = True
         self._told_of_websocket = False
+        self._unreachable: set[Address] = set()
+        """Of providers; said once each."""
         self._queue: WriteQueue | None = None
         self._embedder: Background | None = None
         self._pools: list[ThreadPoolExecutor] = []
@@ -264,6 +268,23 @@ class OpenMem:
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             to_stderr(str(failure(error)))
             return None, outcome.body
+
+    def server_connect_error(self, data: ServerConnectionHookData) -> None:
+        """Say that a provider cannot be reached: the agent gets a 502 and would blame the provider.
+
+        Once until it can be: an agent asks again and again.
+        """
+        address = data.server.address
+        if address is None or address in self._unreachable:
+            return
+        whole = isinstance(data.client.proxy_mode, mode_specs.ReverseMode | mode_specs.UpstreamMode)
+        if whole or hosts.permits(self._hosts, *address[:2]):
+            self._unreachable.add(address)
+            to_stderr(f"openmem-context: {address[0]}:{address[1]} cannot be reached: {data.server.error}")
+
+    def server_connected(self, data: ServerConnectionHookData) -> None:
+        if data.server.address is not None:
+            self._unreachable.discard(data.server.address)
 
     async def error(self, flow: http.HTTPFlow) -> None:
         """Book what was read so far: a client may hang up after the last event, and a provider in the middle."""

@@ -15,7 +15,7 @@ import pytest
 from mitmproxy import http
 from mitmproxy import io as flow_files
 from mitmproxy.connection import ConnectionState
-from mitmproxy.proxy import mode_specs
+from mitmproxy.proxy import mode_specs, server_hooks
 from mitmproxy.test import taddons, tflow, tutils
 from openmem_addon import proxy, resend
 from openmem_addon.core import texts
@@ -515,6 +515,31 @@ async def test_a_provider_is_asked_again_as_mitmproxy_was_told_to_reach_it(ours:
         assert proxy._upstream(flow) == resend.Upstream(
             roots="roots.pem", verified=False, through="http://proxy.example:3128"
         )
+
+
+def connecting(host: str, *, mode: str = "regular") -> server_hooks.ServerConnectionHookData:
+    client, server = tflow.tclient_conn(), tflow.tserver_conn()
+    client.proxy_mode = mode_specs.ProxyMode.parse(mode)
+    server.address, server.error = (host, 443), "name not known"
+    return server_hooks.ServerConnectionHookData(server, client)
+
+
+async def test_a_provider_that_cannot_be_reached_is_named_once_until_it_can(
+    ours: Proxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The agent is told 502, and takes that for the provider's own word."""
+    provider = connecting("api.anthropic.com")
+    line = "openmem-context: api.anthropic.com:443 cannot be reached: name not known\n"
+    for _ in range(3):
+        ours.addon.server_connect_error(provider)
+    assert capsys.readouterr().err == line
+    ours.addon.server_connected(provider)
+    ours.addon.server_connect_error(provider)
+    assert capsys.readouterr().err == line
+    ours.addon.server_connect_error(connecting("127.0.0.1", mode="reverse:http://127.0.0.1:9000"))
+    assert capsys.readouterr().err == line.replace("api.anthropic.com", "127.0.0.1")
+    ours.addon.server_connect_error(connecting("elsewhere.example"))
+    assert capsys.readouterr().err == ""
 
 
 async def test_a_connection_that_never_answers_books_nothing(ours: Proxy) -> None:
