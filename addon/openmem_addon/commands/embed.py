@@ -17,7 +17,7 @@ from openmem_store.version import code_hash
 from openmem_store.writer import WriterBusy
 
 from openmem_addon import embedder
-from openmem_addon.commands import preferences
+from openmem_addon.commands import preferences, subject
 from openmem_addon.commands.terminal import Progress
 from openmem_addon.filling import Run, Work
 
@@ -26,7 +26,8 @@ usage: ./run.sh embed [--session SID]
 
 Makes the vectors that are missing, for every stored session or for one, with the model that
 CONTEXT_EMBEDDING_MODEL names. A session that a running proxy has open is left to that proxy, which
-does the same by itself. It may be stopped at any time; the next one goes on from there."""
+does the same by itself. The first characters of SID are enough. It may be stopped at any time; the
+next one goes on from there."""
 
 Ended = Literal["done", "down", "busy", "unreadable"]
 
@@ -51,6 +52,9 @@ def main(name: str, words: Sequence[str]) -> int:
     except ValueError as error:
         print(f"openmem-context: {error}", file=sys.stderr)
         return 2
+    except LookupError as error:
+        print(f"openmem-context: {error}", file=sys.stderr)
+        return 1
     waiting = pending(settings, layout, sids)
     if not any(waiting.values()):
         print("Nothing is missing.")
@@ -77,15 +81,12 @@ def main(name: str, words: Sequence[str]) -> int:
 
 
 def chosen(layout: Layout, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the sessions to look at. Raises ValueError for other words than there are, or no such session."""
+    """Return the sessions to look at. Raises ValueError for other words than there are, LookupError for no session."""
     match list(words):
         case []:
             return databases.stored(layout)
         case ["--session", named]:
-            found = sid.checked(named)
-            if not layout.database(found).is_file():
-                raise ValueError(f"no session {found!r} is stored")
-            return (found,)
+            return (subject.whole(sid.checked(named), databases.stored(layout)),)
         case _:
             raise ValueError(f"embed takes --session SID, or nothing\n{HELP}")
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from openmem_store import retention, sid
@@ -10,13 +10,14 @@ from openmem_store.layout import Layout
 from openmem_store.reader import databases
 from openmem_store.retention import Forgotten
 
-from openmem_addon.commands import preferences
+from openmem_addon.commands import preferences, subject
 
 HELP = """\
 usage: ./run.sh forget SESSION ...
        ./run.sh forget --all [--yes]
 
 Deletes stored sessions: their messages, their state, and the texts that no other session needs.
+The first characters of an id are enough where no other begins so.
 --all asks first, unless --yes is given; where nobody can answer, as in a script, it deletes nothing
 without --yes. A session in use by a running proxy is left alone."""
 
@@ -30,7 +31,7 @@ class Words(msgspec.Struct, frozen=True):
     """What was asked for."""
 
     sessions: tuple[str, ...]
-    """Sanitised ids; empty for all."""
+    """Sanitised ids, whole or their first characters; empty for all."""
     sure: bool
 
 
@@ -52,15 +53,23 @@ def main(name: str, words: Sequence[str]) -> int:
     if not given.sessions and not given.sure and stored and not _agreed(layout, stored):
         print("openmem-context: nothing was deleted", file=sys.stderr)
         return 1
-    unknown = [each for each in given.sessions if each not in stored]
-    chosen = [each for each in given.sessions or stored if each in stored]
+    named, unknown = subject.wholes(given.sessions, stored)
+    for line in unknown:
+        print(f"openmem-context: {line}", file=sys.stderr)
+    if given.sessions and not named:
+        return 1
+    chosen = list(dict.fromkeys(named.values())) if given.sessions else list(stored)
     try:
         done = retention.forget(layout, chosen, now=time.time())
     except OSError as error:
         print(f"openmem-context: not everything could be deleted: {error.strerror}: {error.filename}", file=sys.stderr)
         return 1
-    print(said(done, freed=sum(stored[each] for each in done.sessions)))
-    for line in complaints(done, unknown):
+    for short, session in named.items():
+        if short != session and session in done.sessions:
+            print(f"deleted session {session}, which {short!r} names")
+    if done.sessions or done.blobs or not given.sessions:
+        print(said(done, freed=sum(stored[each] for each in done.sessions)))
+    for line in complaints(done):
         print(f"openmem-context: {line}", file=sys.stderr)
     return 1 if unknown or done.in_use or not done.blobs_checked else 0
 
@@ -92,10 +101,9 @@ def said(done: Forgotten, *, freed: int) -> str:
     return f"deleted {_count(len(done.sessions), 'session')} ({_size(freed)}){texts}"
 
 
-def complaints(done: Forgotten, unknown: Iterable[str]) -> list[str]:
+def complaints(done: Forgotten) -> list[str]:
     """Return what was asked for and is not done, and why."""
     return [
-        *(f"no session {each!r} is stored" for each in unknown),
         *(f"session {each!r} is in use: stop its agent and its proxy, then forget it" for each in done.in_use),
         *(
             []

@@ -1,7 +1,7 @@
-"""Own the one stored session that a command is about: its id from the command line, and its file read."""
+"""Own which stored session a command is about: its id from the command line, whole or its first characters."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import apsw
 import msgspec
@@ -26,9 +26,8 @@ class Subject[T](msgspec.Struct, frozen=True):
 def read[T](name: str, words: Sequence[str], help: str, reading: Callable[[apsw.Connection], T]) -> Subject[T] | int:
     """Return the session that the words of a command name, read by `reading`, which may raise apsw.Error.
 
-    The first characters of an id are enough where no other begins so. Instead the exit code, after
-    saying why: 0 where help was asked for, 1 for a session that is not stored or cannot be read, 2
-    for words that name none or several.
+    Instead the exit code, after saying why: 0 where help was asked for, 1 for an id that names none
+    or several of the stored sessions, and for a session that cannot be read, 2 for other words.
     """
     if list(words) in (["--help"], ["-h"]):
         print(help)
@@ -37,12 +36,12 @@ def read[T](name: str, words: Sequence[str], help: str, reading: Callable[[apsw.
         if len(words) != 1 or words[0].startswith("-"):
             raise ValueError(f"{name} takes one session id; `./run.sh status` lists the newest\n{help}")
         layout = Layout(preferences.load().root)
-        session = _whole(layout, sid.checked(words[0]))
+        session = whole(sid.checked(words[0]), databases.stored(layout))
     except ValueError as error:
         print(f"openmem-context: {error}", file=sys.stderr)
         return 2
-    if not layout.database(session).is_file():
-        print(f"openmem-context: no session {session!r} is stored", file=sys.stderr)
+    except LookupError as error:
+        print(f"openmem-context: {error}", file=sys.stderr)
         return 1
     try:
         with source.opened(layout.database(session)) as connection:
@@ -52,11 +51,29 @@ def read[T](name: str, words: Sequence[str], help: str, reading: Callable[[apsw.
         return 1
 
 
-def _whole(layout: Layout, given: str) -> str:
-    """Return the one stored id that begins as given. Raises ValueError where several do."""
-    if layout.database(given).is_file():
+def whole(given: str, known: Collection[str]) -> str:
+    """Return the one known id that is as given, or that alone begins so.
+
+    `given` is sanitised. Raises LookupError, in words for a person, where there is none or are several.
+    """
+    if given in known:
         return given
-    meant = [each for each in databases.stored(layout) if each.startswith(given)]
+    meant = sorted(each for each in known if each.startswith(given))
+    if not meant:
+        raise LookupError(f"no session {given!r} is stored")
     if len(meant) > 1:
-        raise ValueError(f"{len(meant)} sessions begin with {given!r}: {', '.join(sorted(meant)[:MOST_NAMED])}")
-    return meant[0] if meant else given
+        more = f" and {len(meant) - MOST_NAMED:,} more" if len(meant) > MOST_NAMED else ""
+        raise LookupError(f"{len(meant):,} sessions begin with {given!r}: {', '.join(meant[:MOST_NAMED])}{more}")
+    return meant[0]
+
+
+def wholes(given: Iterable[str], known: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the session that each id names, as `whole` does, and what there is to say of those that name none."""
+    found: dict[str, str] = {}
+    complaints: list[str] = []
+    for each in given:
+        try:
+            found[each] = whole(each, known)
+        except LookupError as error:
+            complaints.append(str(error))
+    return found, complaints

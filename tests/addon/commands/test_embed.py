@@ -56,10 +56,23 @@ def test_one_session_alone(layout: Layout, endpoint: Fake, capsys: pytest.Captur
     assert capsys.readouterr().out == "1 message has its vector now.\n"
 
 
+def test_the_first_characters_name_a_session_where_no_other_begins_so(
+    layout: Layout, endpoint: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for sid in ("a-1", "a-2", "b-1"):
+        store(layout, sid, said("one"))
+    assert embed.main("embed", ["--session", "b"]) == 0
+    assert [count(layout, sid) for sid in ("a-1", "a-2", "b-1")] == [0, 0, 1]
+    assert embed.main("embed", ["--session", "a"]) == 1
+    assert embed.main("embed", ["--session", "gone"]) == 1
+    assert capsys.readouterr().err == (
+        "openmem-context: 2 sessions begin with 'a': a-1, a-2\nopenmem-context: no session 'gone' is stored\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--session", "gone"], "no session 'gone' is stored"),
         (["--session", "../a"], "session_id must not"),
         (["--session"], "embed takes --session SID, or nothing"),
         (["a"], "embed takes --session SID, or nothing"),

@@ -80,6 +80,22 @@ def test_an_id_is_taken_as_the_agent_gave_it(layout: Layout) -> None:
     assert sessions(layout) == set()
 
 
+def test_the_first_characters_delete_only_what_they_alone_name(layout: Layout) -> None:
+    for sid in ("0f3c-1", "0f3c-2", "1111-4c1d"):
+        stored(layout, sid)
+    refused = run(layout, "0f3c", "x")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "openmem-context: 2 sessions begin with '0f3c': 0f3c-1, 0f3c-2\nopenmem-context: no session 'x' is stored\n"
+    )
+    assert sessions(layout) == {"0f3c-1", "0f3c-2", "1111-4c1d"}
+    done = run(layout, "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "deleted session 1111-4c1d, which '1' names"
+    assert done.stdout.splitlines()[1].startswith("deleted 1 session (0.")
+    assert sessions(layout) == {"0f3c-1", "0f3c-2"}
+
+
 def test_all_asks_first_and_takes_only_a_yes(layout: Layout) -> None:
     stored(layout, "one")
     stored(layout, "two")

@@ -41,7 +41,7 @@ def test_the_first_characters_are_enough_where_no_other_session_begins_so(
         found = subject.read("look", [given], HELP, version)
         assert isinstance(found, Subject)
         assert found.session == meant
-    assert subject.read("look", ["0f3c"], HELP, version) == 2
+    assert subject.read("look", ["0f3c"], HELP, version) == 1
     assert capsys.readouterr().err == "openmem-context: 2 sessions begin with '0f3c': 0f3c-1, 0f3c-2\n"
 
 
@@ -71,3 +71,14 @@ def test_a_session_that_cannot_be_read_is_named_without_its_path(
     layout.database("s-1").write_text("this is no database, though it is long enough to be taken for one" * 100)
     assert subject.read("look", ["s-1"], HELP, version) == 1
     assert capsys.readouterr().err == "openmem-context: session 's-1' cannot be read: NotADBError\n"
+
+
+def test_several_ids_are_found_and_those_that_name_none_or_many_are_said() -> None:
+    known = {"0f3c", "0f3c-1", *(f"ab-{number}" for number in range(7))}
+    assert subject.wholes(("0f3c", "0f3c-", "ab-6", "ab", "x"), known) == (
+        {"0f3c": "0f3c", "0f3c-": "0f3c-1", "ab-6": "ab-6"},
+        [
+            "7 sessions begin with 'ab': ab-0, ab-1, ab-2, ab-3, ab-4 and 2 more",
+            "no session 'x' is stored",
+        ],
+    )
