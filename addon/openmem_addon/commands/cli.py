@@ -3,6 +3,7 @@
 Each command's module is imported only when it runs: `status` must not wait for what the proxy needs.
 """
 
+import difflib
 import importlib
 import os
 import select
@@ -59,9 +60,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if name == "--version":
         print(f"openmem-context {version.VERSION} (code {version.code_hash()})")
         return 0
+    if name.startswith("-"):  # an argument of the command that none means
+        name, rest = "proxy", [name, *rest]
     command = COMMANDS.get(name)
     if command is None:
-        print(f"openmem-context: no command {name!r}; there are: {', '.join((*COMMANDS, 'test'))}", file=sys.stderr)
+        print(f"openmem-context: {_unknown(name)}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"openmem_addon.commands.{command.module}")
     try:
@@ -76,6 +79,12 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
         return CLOSED
     return code
+
+
+def _unknown(name: str) -> str:
+    names = (*COMMANDS, "test")
+    near = difflib.get_close_matches(name, names, 1)
+    return f"no command {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; there are: {', '.join(names)}"
 
 
 def _nobody_reads() -> bool:

@@ -56,7 +56,7 @@ def main(name: str, words: Sequence[str]) -> int:
         print(f"openmem-context: {error}", file=sys.stderr)
         return 1
     if not probe.is_free(host, port):
-        return _taken(given, host, port)
+        return _taken(name, given, host, port)
     for line in banner(settings, authority, os.environ, host=host, port=port, reverse=given.is_reverse):
         print(line)
     sys.stdout.flush()
@@ -102,20 +102,21 @@ def _by_base_url(client: Client, host: str, port: int) -> str:
     return " ".join([*(f"{name}={url}" for name, url in told.items()), shlex.join([client.command, *words])])
 
 
-def _taken(given: mitm.Arguments, host: str, port: int) -> int:
+def _taken(name: str, given: mitm.Arguments, host: str, port: int) -> int:
     """Say who has the port. Success when it is the very proxy that was asked for."""
+    elsewhere = f"choose another port with `./run.sh {name} --listen-port N`"
     answer = probe.health(host, port, reverse=given.is_reverse)
     if answer is None:
-        line = f"port {port} is taken by another program: choose another with --listen-port N"
+        line = f"port {port} is taken by another program: {elsewhere}"
     elif answer.version != version.code_hash():
         line = (
             f"a proxy of other code (process {answer.pid}) runs on port {port}: stop it with `kill {answer.pid}` "
-            "and start again, or choose another port with --listen-port N"
+            f"and start again, or {elsewhere}"
         )
     elif not given.only_the_port:
         line = (
             f"a proxy of this code (process {answer.pid}) already runs on port {port}, perhaps without "
-            f"{shlex.join(given.given)}: stop it, or choose another port with --listen-port N"
+            f"{shlex.join(given.given)}: stop it, or {elsewhere}"
         )
     else:
         print(f"A proxy of this code already runs on {host}:{port} (process {answer.pid}): nothing to do.")

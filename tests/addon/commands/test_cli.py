@@ -26,8 +26,21 @@ def test_an_unknown_command_lists_those_there_are(capsys: pytest.CaptureFixture[
     )
 
 
+@pytest.mark.parametrize(("name", "near"), [("stats", "status"), ("tests", "test"), ("claud", "claude")])
+def test_a_command_that_is_misspelt_is_named(name: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name]) == 2
+    assert capsys.readouterr().err.startswith(f"openmem-context: no command '{name}' (did you mean '{near}'?); there ")
+
+
 @pytest.mark.parametrize(
-    ("words", "expected"), [([], ("proxy", [])), (["proxy", "-q"], ("proxy", ["-q"])), (["web"], ("web", []))]
+    ("words", "expected"),
+    [
+        ([], ("proxy", [])),
+        (["proxy", "-q"], ("proxy", ["-q"])),
+        (["--listen-port", "8081"], ("proxy", ["--listen-port", "8081"])),
+        (["-p8081"], ("proxy", ["-p8081"])),
+        (["web"], ("web", [])),
+    ],
 )
 def test_no_command_means_the_proxy(
     words: list[str], expected: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch

@@ -63,10 +63,11 @@ TAKEN = [
         OURS,
         ["-q"],
         1,
-        "already runs on port {port}, perhaps without --listen-port {port} -q: stop it, or choose another",
+        "already runs on port {port}, perhaps without --listen-port {port} -q: stop it, or choose another "
+        "port with `./run.sh proxy --listen-port N`",
     ),
     (OTHER, [], 1, "a proxy of other code (process 7) runs on port {port}: stop it with `kill 7` and start again"),
-    (None, [], 1, "port {port} is taken by another program: choose another with --listen-port N"),
+    (None, [], 1, "port {port} is taken by another program: choose another port with `./run.sh proxy --listen-port N`"),
 ]
 
 
