@@ -86,8 +86,13 @@ def main(name: str, words: Sequence[str]) -> int:
     if not found:
         print("openmem-context: no transcripts of Claude Code or Codex were found here", file=sys.stderr)
         return 1
+    try:
+        layout = preferences.prepare(settings)
+    except OSError as error:
+        print(f"openmem-context: {error}", file=sys.stderr)
+        return 1
     with Progress("files", len(found)) as progress:
-        tally = run(Layout(settings.root), found, progress, named=bool(words))
+        tally = run(layout, found, progress, named=bool(words))
     named = {Path(word).absolute() for word in words}
     tally.failed += [
         f"{preferences.readable(path)} holds no session of Claude Code or Codex"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 from openmem_store import version
-from openmem_store.layout import Layout
 from openmem_store.settings import Settings
 
 from openmem_addon.commands import agent, certificate, checkout, environment, mitm, preferences, probe, trust
@@ -121,8 +120,9 @@ class Launch(msgspec.Struct, frozen=True):
 def prepare(client: Client, options: Options, settings: Settings, environ: dict[str, str]) -> Launch:
     """Decide on the proxy and on what the agent is told; warnings go to stderr.
 
-    Raises ValueError for a setting that cannot be used, StartError for a port that cannot.
+    Raises ValueError for a setting that cannot be used, StartError for a port and OSError for a folder that cannot.
     """
+    preferences.prepare(settings)
     given = mitm.Arguments(options.proxy_arguments)
     allowed = preferences.provider_hosts(settings)
     confdir = Path(given.last("confdir", str(checkout.CERTIFICATES)))
@@ -150,7 +150,6 @@ def prepare(client: Client, options: Options, settings: Settings, environ: dict[
         roots=authority.roots,
         allowed=allowed,
     )
-    Layout(settings.root).prepare()
     plan = Plan(
         command=python_command(sys.executable, arguments),
         host=mitm.LOOPBACK,

@@ -38,6 +38,7 @@ def main(name: str, words: Sequence[str]) -> int:
     try:
         settings = preferences.load()
         allowed = preferences.provider_hosts(settings)
+        preferences.prepare(settings)
         port, host = given.port, given.last("listen_host", mitm.LOOPBACK)
         confdir = Path(given.last("confdir", str(checkout.CERTIFICATES)))
         if confdir == checkout.CERTIFICATES:

@@ -231,3 +231,16 @@ def test_the_book_holds_no_content(home: Path, layout: Layout) -> None:
     imports.main("import", [])
     book = json.loads((layout.root.parent / "imported.json").read_text())
     assert sorted(Path(name).name for name in book["files"]) == ["one.jsonl", "rollout-1.jsonl"]
+
+
+def test_a_state_folder_that_cannot_be_used_is_said_before_anything_is_read(
+    empty_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (empty_home / "state").touch()
+    monkeypatch.setenv("OPENMEM_STATE_DIR", str(empty_home / "state"))
+    assert imports.main("import", [str(write(empty_home / "t.jsonl", told([user("A task.")])))]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "openmem-context: the state folder ~/state cannot be used (Not a directory): "
+        "name another in OPENMEM_STATE_DIR, or mend this one\n",
+    )

@@ -224,3 +224,19 @@ def test_a_setting_that_cannot_be_used_is_said_before_anything_starts(
     said = capsys.readouterr().err
     assert said.startswith("openmem-context: CONTEXT_TRIM_TOKENS = 'many'")
     assert said.count("\n") == 1
+
+
+def test_a_state_folder_that_cannot_be_used_is_said_before_anything_starts(
+    empty_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (empty_home / "state").touch()
+    monkeypatch.setenv("OPENMEM_STATE_DIR", str(empty_home / "state"))
+    monkeypatch.setattr("openmem_addon.commands.checkout.CERTIFICATES", empty_home / "certs")
+    monkeypatch.setenv("PATH", str(program(empty_home / ".local/bin/claude").parent))
+    assert launch.main("claude", []) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "openmem-context: the state folder ~/state cannot be used (Not a directory): name another in "
+    )
+    assert said.count("\n") == 1
+    assert not (empty_home / "certs").exists()

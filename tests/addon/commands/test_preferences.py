@@ -30,3 +30,25 @@ def test_what_was_ignored_is_said_on_stderr(
 def test_a_path_is_said_as_a_person_types_it(empty_home: Path) -> None:
     assert preferences.readable(empty_home / ".local/share") == "~/.local/share"
     assert preferences.readable(Path("/srv/store")) == "/srv/store"
+
+
+def test_a_store_is_made_where_there_was_none(tmp_path: Path) -> None:
+    assert preferences.prepare(Settings(root=tmp_path / "state/context")).root == tmp_path / "state/context"
+    assert {path.name for path in (tmp_path / "state/context").iterdir()} == {"sessions", "blobs"}
+
+
+def test_a_state_folder_that_cannot_be_used_is_named_with_its_variable_and_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    with pytest.raises(OSError, match="the state folder") as caught:
+        preferences.prepare(Settings(root=tmp_path / "state/context"))
+    assert str(caught.value) == (
+        f"the state folder {tmp_path / 'state'} cannot be used (Not a directory): "
+        "name another in OPENMEM_STATE_DIR, or mend this one"
+    )
+
+
+def test_a_state_folder_that_takes_no_files_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read-only file system lets us see the folders that are there already."""
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(OSError, match=r"cannot be used \(Permission denied\): name another in OPENMEM_STATE_DIR"):
+        preferences.prepare(Settings(root=tmp_path / "context"))

@@ -106,6 +106,20 @@ def test_what_cannot_be_used_is_said_before_anything_starts(
     assert capsys.readouterr().err.startswith("openmem-context: ")
 
 
+def test_a_state_folder_that_cannot_be_used_is_said_before_anything_starts(
+    empty_home: Path, scratch_certificates: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (empty_home / "state").touch()
+    monkeypatch.setenv("OPENMEM_STATE_DIR", str(empty_home / "state"))
+    assert start.main("proxy", []) == 1
+    assert capsys.readouterr() == (
+        "",
+        "openmem-context: the state folder ~/state cannot be used (Not a directory): "
+        "name another in OPENMEM_STATE_DIR, or mend this one\n",
+    )
+    assert not scratch_certificates.exists()
+
+
 @pytest.fixture
 def scratch_certificates(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = empty_home / "certs"
