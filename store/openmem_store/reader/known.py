@@ -87,6 +87,11 @@ class Known:
         self._origins[seq] = shared
         seqs.add(seq)
 
+    def has(self, seqs: Set[int]) -> bool:
+        """Return whether all of `seqs` are rows: an index may name one that is not there."""
+        self._learn(seqs)
+        return seqs <= self._origins.keys()
+
     def of_roles(self, seqs: Set[int], roles: Iterable[str]) -> set[int]:
         """Return those of `seqs` that come from one of `roles`."""
         self._learn(seqs)

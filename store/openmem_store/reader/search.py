@@ -130,6 +130,8 @@ def _matches(known: Known, path: Path, query: str, request: Request, by_vectors:
     asked_for = known.vocabulary.glued(words.parse(query, words.Tokenizer(connection)))
     found = [_apart(connection, each, rows) for each in words.find_all(connection, asked_for)]
     everywhere = Counter(chain.from_iterable(each.seqs for each in found))
+    if not known.has(everywhere.keys()):
+        raise apsw.CorruptError("the index names a row that is not there")
     allowed, excluded = rows.apart(everywhere)
     matched = {seq: count for seq, count in everywhere.items() if seq in allowed}
     lines = Counter[str]()

@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 from openmem_store.layout import Layout
@@ -131,6 +132,28 @@ def test_a_session_that_cannot_be_read_is_named_and_the_others_are_searched(layo
     answer = ask("needle", bad, good)
     assert answer.skipped == {"bad": "damaged"}
     assert [result.session_id for result in answer.results] == ["good"]
+
+
+DANGLING = (
+    "INSERT INTO messages_fts(rowid, text) VALUES (999, 'needle')",
+    "DELETE FROM messages WHERE seq = 2",
+)
+"""Leave an index with a row that the table does not have, which SQLite calls sound."""
+
+
+@pytest.mark.parametrize("statement", DANGLING)
+def test_a_session_whose_index_names_no_row_is_named_and_the_others_are_searched(
+    layout: Layout, statement: str
+) -> None:
+    sound, dangling = store(layout, "sound", said("a needle")), store(layout, "dangling", said("hay"), said("needle"))
+    with apsw.Connection(str(dangling)) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute(statement)
+    connection.close()
+    answer = ask("needle", dangling, sound)
+    assert (answer.total_matches, seqs(answer), answer.skipped) == (1, [1], {"dangling": "damaged"})
 
 
 def test_rows_found_by_another_ending_match_no_word(layout: Layout) -> None:
