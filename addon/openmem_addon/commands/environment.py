@@ -111,9 +111,10 @@ def bypasses(environ: Mapping[str, str], allowed: Iterable[Host], client: Client
             target = None
         if target is None or not hosts.permits(allowed, target.name, target.port) or target.name in _LOOPBACK:
             name = target.name if target else "no host"
+            local = target is not None and target.name in _LOOPBACK  # no proxy is asked for it, named or not
             lines.append(
                 f"{endpoint.variable} leads to {name}, whose requests are not touched: "
-                f"use --no-ca, or name it in CONTEXT_PROVIDER_HOSTS"
+                f"use --no-ca, which goes on to it{'' if local else ', or name it in CONTEXT_PROVIDER_HOSTS'}"
             )
     replaced = {urlsplit(endpoint.default).hostname for endpoint, _ in stated}
     asked = [*(urlsplit(base).hostname or "" for _, base in stated), *(h for h in client.hosts if h not in replaced)]

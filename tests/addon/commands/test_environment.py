@@ -150,6 +150,13 @@ def test_a_setting_that_leads_past_the_proxy_is_named(inherited: dict[str, str],
     assert line.startswith(beginning)
 
 
+def test_a_server_on_this_machine_is_reached_without_a_certificate_alone() -> None:
+    [local] = environment.bypasses({"ANTHROPIC_BASE_URL": "http://127.0.0.1:4000"}, ALLOWED, CLAUDE)
+    [other] = environment.bypasses({"ANTHROPIC_BASE_URL": "https://other.example.com"}, ALLOWED, CLAUDE)
+    assert local.endswith("use --no-ca, which goes on to it")
+    assert other.endswith("use --no-ca, which goes on to it, or name it in CONTEXT_PROVIDER_HOSTS")
+
+
 def test_every_provider_of_an_agent_that_goes_past_is_named() -> None:
     found = environment.bypasses({"NO_PROXY": "openai.com,chatgpt.com"}, ALLOWED, CLIENTS["codex"])
     assert [line.split(":")[0] for line in found] == ["NO_PROXY names api.openai.com", "NO_PROXY names chatgpt.com"]
