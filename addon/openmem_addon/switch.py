@@ -10,12 +10,12 @@ Switch = Literal["on", "off", "raw"]
 _RAW = b"raw\n"
 
 
-def read(layout: Layout, sid: str) -> Switch:
-    """Return what holds for a session: its own switch before the one for all. Raises OSError."""
+def read(layout: Layout, sid: str | None) -> Switch:
+    """Return what holds for a session, its own switch before the one for all, or with None for all. Raises OSError."""
     for path in (layout.off(sid), layout.off(None)):
         try:
             return "raw" if path.read_bytes() == _RAW else "off"
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
     return "on"
 

@@ -20,9 +20,11 @@ from openmem_store import settings as stored
 from openmem_store import version
 from openmem_store.layout import Layout
 
+from openmem_addon import switch
 from openmem_addon.commands import agentcheck, certificate, checkout, install, mitm, preferences, probe, terminal
 from openmem_addon.commands.certificate import Authority
 from openmem_addon.commands.finding import Finding, Scene
+from openmem_addon.switch import Switch
 
 HELP = """\
 usage: ./run.sh doctor [--port N]
@@ -39,6 +41,13 @@ LIKENESS = 0.9
 
 PATIENCE_S = 30.0
 """For the search server's first answer; it takes a second or two."""
+
+
+_SWITCHED: dict[Switch, str] = {
+    "on": "not switched off",
+    "off": "switched off: nothing new is removed, compressed or explained",
+    "raw": "raw: everything is sent whole and nothing is stored",
+}
 
 
 def main(name: str, words: list[str]) -> int:
@@ -135,6 +144,25 @@ def store(scene: Scene) -> Iterator[Finding]:
         yield Finding("problem", "store", f"{len(loose):,} files in {place} are open to others", fix)
     else:
         yield Finding("ok", "store", f"{place}, for you alone")
+
+
+def switches(scene: Scene) -> Iterator[Finding]:
+    """Name what a person switched off, and may have forgotten."""
+    layout = Layout(scene.settings.root)
+    try:
+        off: dict[str, Switch] = {
+            path.stem: switch.read(layout, path.stem) for path in sorted(layout.sessions.glob("*.off"))
+        }
+        held = switch.read(layout, None)
+    except OSError as error:
+        said = f"{preferences.readable(Path(error.filename))} cannot be read: {error.strerror}"
+        yield Finding("problem", "switch", said, f"chown -R \"$USER\" '{layout.root}'")
+        return
+    if held != "on":
+        yield Finding("note", "switch", f"all sessions: {_SWITCHED[held]}", "./run.sh on")
+    for sid, held in off.items():
+        if held != "on":
+            yield Finding("note", "switch", f"session {sid}: {_SWITCHED[held]}", f"./run.sh on {sid}")
 
 
 def disk(scene: Scene) -> Iterator[Finding]:
@@ -262,6 +290,7 @@ CHECKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     sqlite,
     settings,
     store,
+    switches,
     disk,
     trust,
     port,

@@ -4,6 +4,10 @@ from openmem_addon.commands import pricing
 from openmem_addon.commands.report import Report
 from openmem_addon.commands.savings import Savings
 from openmem_addon.commands.terminal import Line, Table
+from openmem_addon.switch import Switch
+
+SWITCHED: dict[Switch, str] = {"on": "", "off": "switched off", "raw": "raw"}
+"""What the line of a session says of its switch."""
 
 
 def table(reports: list[Report]) -> Table:
@@ -74,9 +78,8 @@ def _trimmed(each: Report) -> str:
 
 
 def _troubles(each: Report) -> str:
-    return ", ".join(
-        _count(count, noun) for count, noun in ((each.fail_opens, "fail-open"), (each.heals, "heal")) if count
-    )
+    counts = (_count(count, noun) for count, noun in ((each.fail_opens, "fail-open"), (each.heals, "heal")) if count)
+    return ", ".join(filter(None, (SWITCHED[each.switch], *counts)))
 
 
 def _count(number: int, noun: str) -> str:

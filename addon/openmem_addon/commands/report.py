@@ -8,8 +8,10 @@ from openmem_store import registration, schema
 from openmem_store.layout import Layout
 from openmem_store.reader import databases, source
 
+from openmem_addon import switch
 from openmem_addon.commands import account, savings
 from openmem_addon.commands.savings import Call, Savings, Trim
+from openmem_addon.switch import Switch
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -35,6 +37,8 @@ class Report(msgspec.Struct, frozen=True):
     heals: int
     vectors: int
     """Rows that have one."""
+    switch: Switch
+    """What holds for it: its own, or the one for all."""
 
 
 def sessions(layout: Layout, *, most: int | None = None) -> list[Report]:
@@ -75,6 +79,7 @@ def _report(layout: Layout, sid: str, connection: apsw.Connection) -> Report:
         fail_opens=kinds.get("fail_open", 0),
         heals=kinds.get("heal", 0),
         vectors=vectors,
+        switch=switch.read(layout, sid),
     )
 
 

@@ -11,11 +11,13 @@ from openmem_store.reader import status as stored
 from openmem_store.reader.status import Summary
 from openmem_store.settings import Settings
 
+from openmem_addon import switch
 from openmem_addon.commands import mitm, overview, preferences, pricing, probe, report, terminal
 from openmem_addon.commands.probe import Health
 from openmem_addon.commands.report import Report
 from openmem_addon.commands.savings import Savings
 from openmem_addon.commands.terminal import Line, Page
+from openmem_addon.switch import Switch
 
 HELP = """\
 usage: ./run.sh status [--port N] [--watch | --json]
@@ -27,6 +29,13 @@ EVERY_S = 2.0
 
 COLUMN = 12
 """Characters of what each of the five lines is called."""
+
+SWITCHED: dict[Switch, str] = {
+    "on": "",
+    "off": "; switched off for all sessions (./run.sh on)",
+    "raw": "; raw: everything is sent whole and nothing is stored (./run.sh on)",
+}
+"""What the first line says of the switch for all."""
 
 MOST = stored.MOST_SESSIONS
 """Sessions that get a line."""
@@ -86,8 +95,7 @@ def page(settings: Settings, port: int) -> Page:
     summary = stored.summary(layout, now=time.time())
     head = lines(health, summary, port=port, place=preferences.readable(settings.root), own=version.code_hash())
     reports = report.sessions(layout, most=MOST)
-    if layout.off(None).exists():
-        head[0] += "; switched off for all sessions (./run.sh on)"
+    head[0] += SWITCHED[switch.read(layout, None)]
     shown: list[Line] = [((line[:COLUMN], "bold"), line[COLUMN:]) for line in head]
     if not reports:
         return shown
@@ -101,9 +109,11 @@ def document(settings: Settings, port: int) -> str:
     layout = Layout(settings.root)
     reports = report.sessions(layout)
     health = probe.health(mitm.LOOPBACK, port)
+    held = switch.read(layout, None)
     fields = {
         "proxy": msgspec.to_builtins(health) if health else None,
-        "switched_off": layout.off(None).exists(),
+        "switch": held,
+        "switched_off": held != "on",
         "store": msgspec.to_builtins(stored.summary(layout, now=time.time())),
         "saved": msgspec.to_builtins(_total(reports)),
         "prices_of": pricing.AS_OF,

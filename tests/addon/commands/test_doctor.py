@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from openmem_addon import hosts
+from openmem_addon import hosts, switch
 from openmem_addon.commands import certificate, doctor, probe
 from openmem_addon.commands.certificate import Authority
 from openmem_addon.commands.finding import Finding, Scene
@@ -52,6 +52,30 @@ def test_a_store_open_to_others_is_closed_by_the_line(scene: Scene) -> None:
     assert (found.mark, found.fix) == ("problem", f"chmod -R go-rwx '{layout.root}'")
     assert os.system(str(found.fix)) == 0
     assert only(list(doctor.store(scene))).mark == "ok"
+
+
+def test_what_was_switched_off_is_noted(scene: Scene) -> None:
+    layout = Layout(scene.settings.root)
+    assert list(doctor.switches(scene)) == []
+    switch.turn(layout, "s-1", "off")
+    switch.turn(layout, None, "raw")
+    assert list(doctor.switches(scene)) == [
+        Finding("note", "switch", "all sessions: raw: everything is sent whole and nothing is stored", "./run.sh on"),
+        Finding(
+            "note",
+            "switch",
+            "session s-1: switched off: nothing new is removed, compressed or explained",
+            "./run.sh on s-1",
+        ),
+    ]
+
+
+def test_a_switch_that_cannot_be_read_is_a_problem(scene: Scene) -> None:
+    layout = Layout(scene.settings.root)
+    layout.prepare()
+    layout.off(None).mkdir()
+    found = only(list(doctor.switches(scene)))
+    assert (found.mark, found.said) == ("problem", f"{layout.off(None)} cannot be read: Is a directory")
 
 
 def test_a_full_disk_is_said(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,9 @@ BUSY = Report(
     fail_opens=1,
     heals=2,
     vectors=1_000,
+    switch="off",
 )
-QUIET = Report("s-2", None, None, 3, 3, 0, 0, 0, 0, 0, None, Savings(), 0, 0, 0)
+QUIET = Report("s-2", None, None, 3, 3, 0, 0, 0, 0, 0, None, Savings(), 0, 0, 0, "on")
 
 
 def test_a_row_says_all_of_a_session_in_short() -> None:
@@ -37,7 +38,7 @@ def test_a_row_says_all_of_a_session_in_short() -> None:
             "121k → 31k",
             "93%",
             "1.2M tok, $1.23",
-            "1 fail-open, 2 heals",
+            "switched off, 1 fail-open, 2 heals",
             "1,000 vectors",
         ),
         ("s-2", "-", "-", "3", "3", "0", "-", "-", "-", "", ""),
@@ -48,7 +49,7 @@ def test_a_narrow_terminal_gets_two_lines_each() -> None:
     assert terminal.plain(overview.table([BUSY, QUIET]).narrow) == [
         "0f3c2a1e-7777-4c1d-9a55-1b2c3d4e5f60  codex, …ong/way/down/to/the/project",
         "  1,234 messages, 56 in the prompt; 2 trims: 121k → 31k tokens; 93% from the cache; "
-        "saved 1.2M tok, $1.23; 1 fail-open, 2 heals; 1,000 vectors",
+        "saved 1.2M tok, $1.23; switched off, 1 fail-open, 2 heals; 1,000 vectors",
         "s-2",
         "  3 messages, 3 in the prompt",
     ]

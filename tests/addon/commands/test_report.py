@@ -4,6 +4,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from openmem_addon import switch
 from openmem_addon.commands import report
 from openmem_addon.commands.report import Report
 from openmem_addon.commands.savings import Savings
@@ -56,8 +57,18 @@ def test_a_sessions_figures_are_those_of_its_file(layout: Layout) -> None:
         fail_opens=1,
         heals=1,
         vectors=1,
+        switch="on",
     )
     assert found.saved.tokens == 1200
+
+
+def test_a_session_says_which_switch_holds_for_it(layout: Layout) -> None:
+    for sid in ("s-1", "s-2"):
+        stored(layout, sid)
+    switch.turn(layout, "s-1", "off")
+    assert {each.session_id: each.switch for each in report.sessions(layout)} == {"s-1": "off", "s-2": "on"}
+    switch.turn(layout, None, "raw")
+    assert {each.session_id: each.switch for each in report.sessions(layout)} == {"s-1": "off", "s-2": "raw"}
 
 
 def test_an_older_file_without_events_is_reported_all_the_same(layout: Layout) -> None:

@@ -3,8 +3,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from openmem_addon import switch
 from openmem_addon.commands import status
 from openmem_addon.commands.probe import Health
+from openmem_addon.switch import Switch
 from openmem_store.layout import Layout
 from openmem_store.reader.status import Summary, Usage
 from openmem_store.rows import Draft, chain
@@ -121,9 +123,28 @@ def test_more_sessions_than_are_listed_are_counted(layout: Layout, capsys: pytes
 
 
 def test_a_switch_that_is_off_is_said(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    layout.off(None).touch()
+    said: dict[Switch, str] = {
+        "off": "; switched off for all sessions (./run.sh on)",
+        "raw": "; raw: everything is sent whole and nothing is stored (./run.sh on)",
+    }
+    for held, words in said.items():
+        switch.turn(layout, None, held)
+        status.main("status", ["--port", "1"])
+        assert capsys.readouterr().out.splitlines()[0].endswith(words)
+        status.main("status", ["--port", "1", "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert (found["switch"], found["switched_off"], found["sessions"][0]["switch"]) == (held, True, held)
+
+
+def test_a_session_that_is_switched_off_is_marked(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    switch.turn(layout, "s-1", "off")
     status.main("status", ["--port", "1"])
-    assert "switched off for all sessions" in capsys.readouterr().out.splitlines()[0]
+    lines = capsys.readouterr().out.splitlines()
+    assert "switched off" not in lines[0]
+    assert lines[7].rstrip().endswith("switched off")
+    status.main("status", ["--port", "1", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["switch"], found["switched_off"], found["sessions"][0]["switch"]) == ("on", False, "off")
 
 
 def test_a_program_reads_it_as_json(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
