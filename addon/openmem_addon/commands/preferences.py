@@ -1,8 +1,10 @@
 """Own how a command gets its settings, read once, warnings to the terminal; and the hosts and the store they name."""
 
+import difflib
 import errno
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from openmem_store import settings as stored
@@ -12,6 +14,9 @@ from openmem_store.settings import Settings
 from openmem_addon import hosts
 from openmem_addon.hosts import Host
 
+LIKENESS = 0.9
+"""From which on a name is a setting's misspelt: one letter too many, too few or wrong."""
+
 
 def load() -> Settings:
     """Return the settings of this process's environment; what was ignored is said on stderr.
@@ -19,9 +24,17 @@ def load() -> Settings:
     Raises SettingsError for a value that cannot be used.
     """
     loaded = stored.load(os.environ)
-    for warning in loaded.warnings:
+    misspelt = [f"{name} is no setting, and does nothing ({meant} is one)" for name, meant in meant_by(os.environ)]
+    for warning in (*loaded.warnings, *misspelt):
         print(f"openmem-context: {warning}", file=sys.stderr)
     return loaded.settings
+
+
+def meant_by(environ: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the variables that are almost settings, each with the one that was meant."""
+    known = {source.variable for source in stored.SOURCES.values()}
+    names = sorted(name for name in environ if name.startswith("CONTEXT_") and name not in known)
+    return [(name, near[0]) for name in names if (near := difflib.get_close_matches(name, known, 1, LIKENESS))]
 
 
 def prepare(settings: Settings) -> Layout:

@@ -27,6 +27,19 @@ def test_what_was_ignored_is_said_on_stderr(
     assert said.err == f"openmem-context: {file}: [context_proxy] colour is not a setting\n"
 
 
+@pytest.mark.usefixtures("empty_home")
+def test_a_variable_that_is_almost_a_setting_is_said_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONTEXT_TRIM_TOKEN", "5")
+    monkeypatch.setenv("CONTEXT_OF_ANOTHER_PROGRAM", "5")
+    assert preferences.load().trim_tokens == 120_000
+    assert capsys.readouterr() == (
+        "",
+        "openmem-context: CONTEXT_TRIM_TOKEN is no setting, and does nothing (CONTEXT_TRIM_TOKENS is one)\n",
+    )
+
+
 def test_a_path_is_said_as_a_person_types_it(empty_home: Path) -> None:
     assert preferences.readable(empty_home / ".local/share") == "~/.local/share"
     assert preferences.readable(Path("/srv/store")) == "/srv/store"
