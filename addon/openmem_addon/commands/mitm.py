@@ -14,6 +14,7 @@ from openmem_addon.hosts import Host
 
 LOOPBACK = "127.0.0.1"
 PORT = 8080
+_LAST_PORT = 65535
 
 _OPTIONS = {
     # The upstream certificate's names would be copied into ours and break the name constraints.
@@ -30,12 +31,9 @@ _OPTIONS = {
     "onboarding": "false",
 }
 
-_QUIET = {
-    # Warnings and our own lines; never a line per request, whose path could hold a secret.
-    "termlog_verbosity": "warn",
-    "flow_detail": "0",
-}
-"""For mitmdump alone: mitmweb says at which address it is to be opened."""
+# Warnings and our own lines; never a line per request, whose path could hold a secret.
+_OPTIONS_OF_MITMDUMP = {"termlog_verbosity": "warn", "flow_detail": "0"}
+_OPTIONS_OF_MITMWEB = {"termlog_verbosity": "warn"}
 
 _FLAGS = {
     "listen_host": ("--listen-host",),
@@ -43,6 +41,7 @@ _FLAGS = {
     "mode": ("--mode", "-m"),
     "confdir": (),
     "allow_hosts": ("--allow-hosts",),
+    "web_port": ("--web-port",),
 }
 """The spellings of each option we read, beside `--set name=value`."""
 
@@ -65,12 +64,22 @@ class Arguments(msgspec.Struct, frozen=True):
 
         Raises ValueError for a port that is not a number.
         """
-        modes = self.values("mode")
-        own = modes[0].rpartition("@")[2].rpartition(":")[2] if modes and "@" in modes[0] else ""
-        text = own or self.last("listen_port", str(PORT))
-        if not text.isdecimal() or not 0 < int(text) < 65536:
+        text = self._own[1] or self.last("listen_port", str(PORT))
+        if not text.isdecimal() or not 0 < int(text) <= _LAST_PORT:
             raise ValueError(f"listen port {text!r} is not a number from 1 to 65535")
         return int(text)
+
+    @property
+    def host(self) -> str:
+        """Where the proxy will listen: the first mode's own address, or the common one."""
+        return self._own[0] or self.last("listen_host", LOOPBACK)
+
+    @property
+    def _own(self) -> tuple[str, str]:
+        """Address and port of the first mode's own, each empty where it has none."""
+        modes = self.values("mode")
+        host, _, port = modes[0].rpartition("@")[2].rpartition(":") if modes and "@" in modes[0] else ("", "", "")
+        return host, port
 
     @property
     def only_the_port(self) -> bool:
@@ -105,13 +114,16 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 def arguments(
-    given: Arguments, *, script: Path, confdir: Path, roots: Path | None, allowed: Iterable[Host], quiet: bool = True
+    given: Arguments, *, script: Path, confdir: Path, roots: Path | None, allowed: Iterable[Host], web: bool = False
 ) -> list[str]:
     """Return mitmproxy's arguments: ours first, so that the user's win, and none of ours that the user sets.
 
-    `roots` are the certificates an upstream must be signed by; None leaves mitmproxy's own.
+    `roots` are the certificates an upstream must be signed by; None leaves mitmproxy's own. With `web` they are those
+    of mitmweb, whose page goes to the port behind the proxy's.
     """
-    options = {**_OPTIONS, **(_QUIET if quiet else {}), "confdir": str(confdir)}
+    options = {**_OPTIONS, **(_OPTIONS_OF_MITMWEB if web else _OPTIONS_OF_MITMDUMP), "confdir": str(confdir)}
+    if web:
+        options["web_port"] = str(given.port + 1 if given.port < _LAST_PORT else given.port - 1)
     if roots is not None:
         options["ssl_verify_upstream_trusted_ca"] = str(roots)
     ours = ["-s", str(script), "--listen-host", LOOPBACK, "--listen-port", str(PORT)]

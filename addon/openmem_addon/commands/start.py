@@ -1,6 +1,7 @@
 """Own `proxy` and `web`: the proxy in the foreground, and what a person is told when it starts."""
 
 import datetime
+import ipaddress
 import os
 import shlex
 import sys
@@ -20,13 +21,18 @@ usage: ./run.sh [proxy] [arguments of mitmdump]
        ./run.sh web [arguments of mitmweb]
 
 Starts the proxy in the foreground on 127.0.0.1:8080 and prints the line to paste per agent; web adds mitmproxy's web
-page. The arguments go to mitmproxy, for example:
+page on the next port, and prints its address with the token that it asks for. The arguments go to mitmproxy, for
+example:
 
   --listen-port 8081                    another port
+  --web-port 9000                       another port for the page of web
   --mode reverse:http://127.0.0.1:9000  for an agent that is told a base URL
   --options                             lists what --set NAME=VALUE can set"""
 
 _TOOLS = {"proxy": "mitmdump", "web": "mitmweb"}
+
+_ANY = ("", "0.0.0.0", "::")
+"""Addresses that stand for every one of this machine's; no agent can be sent to them."""
 
 
 def main(name: str, words: Sequence[str]) -> int:
@@ -39,7 +45,7 @@ def main(name: str, words: Sequence[str]) -> int:
         settings = preferences.load()
         allowed = preferences.provider_hosts(settings)
         preferences.prepare(settings)
-        port, host = given.port, given.last("listen_host", mitm.LOOPBACK)
+        port, host = given.port, given.host
         confdir = Path(given.last("confdir", str(checkout.CERTIFICATES)))
         if confdir == checkout.CERTIFICATES:
             certificate.ensure(confdir, allowed, now=datetime.datetime.now(datetime.UTC))
@@ -51,18 +57,34 @@ def main(name: str, words: Sequence[str]) -> int:
             confdir=confdir,
             roots=authority.roots,
             allowed=allowed,
-            quiet=name == "proxy",
+            web=name == "web",
         )
     except (ValueError, OSError) as error:
         print(f"openmem-context: {error}", file=sys.stderr)
         return 1
     if not probe.is_free(host, port):
         return _taken(name, given, host, port)
+    if warning := exposed(host):
+        print(f"openmem-context: {warning}", file=sys.stderr)
     for line in banner(settings, authority, os.environ, host=host, port=port, reverse=given.is_reverse):
         print(line)
     sys.stdout.flush()
     tool = Path(sys.executable).with_name(_TOOLS[name])
     os.execv(sys.executable, [sys.executable, "-P", str(tool), *arguments])
+
+
+def exposed(host: str) -> str | None:
+    """Return the warning about an address that this machine is not alone in reaching; None for the loopback."""
+    try:
+        alone = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        alone = host == "localhost"
+    if alone:
+        return None
+    return (
+        f"it listens on {host or 'every address'}: others on the network can reach it, add to what is stored, and may "
+        "read what it puts into prompts; without --listen-host it is this machine's alone"
+    )
 
 
 def banner(
@@ -71,7 +93,7 @@ def banner(
     """Return what a person is told: the line to paste per agent, then where prompts are, how long, how to end it."""
     place = preferences.readable(settings.root)
     days = f"{settings.ttl_days} days after a session's last request" if settings.ttl_days else "for ever"
-    lines = paste_lines(authority, environ, host=host, port=port, reverse=reverse)
+    lines = paste_lines(authority, environ, host=mitm.LOOPBACK if host in _ANY else host, port=port, reverse=reverse)
     return [
         f"OpenMem Context listens on {host}:{port}. Start your agent in another terminal, with one of these lines:",
         *(f"  {line}" for line in lines),

@@ -64,6 +64,46 @@ def test_the_options_that_interception_rests_on_are_set() -> None:
     } <= options
 
 
+def options(*given: str, web: bool) -> dict[str, str]:
+    words = mitm.arguments(
+        Arguments(given), script=Path("/addon/main.py"), confdir=Path("/certs"), roots=None, allowed=(), web=web
+    )
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def test_neither_program_says_a_line_per_connection() -> None:
+    quiet = {"termlog_verbosity": "warn"}
+    both = {web: options(web=web) for web in (False, True)}
+    assert {name: value for name, value in both[False].items() if name not in both[True]} == {"flow_detail": "0"}
+    assert {name: value for name, value in both[True].items() if name not in both[False]} == {"web_port": "8081"}
+    assert quiet.items() <= both[False].items() & both[True].items()
+
+
+@pytest.mark.parametrize(
+    ("given", "page"),
+    [(("-p", "8081"), "8082"), (("-p", "65535"), "65534"), (("--set", "web_port=9"), "9")],
+)
+def test_the_web_page_goes_to_the_port_behind_the_proxys(given: tuple[str, ...], page: str) -> None:
+    assert options(*given, web=True)["web_port"] == page
+
+
+def test_a_port_for_the_web_page_of_the_users_replaces_ours() -> None:
+    assert "web_port" not in options("--web-port", "9", web=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "host"),
+    [
+        ((), "127.0.0.1"),
+        (("--listen-host", "0.0.0.0"), "0.0.0.0"),
+        (("--mode", "regular@10.0.0.1:9", "--listen-host", "127.0.0.1"), "10.0.0.1"),
+        (("--mode", "regular@9"), "127.0.0.1"),
+    ],
+)
+def test_the_address_is_the_first_modes_own_or_the_common_one(given: tuple[str, ...], host: str) -> None:
+    assert Arguments(given).host == host
+
+
 def test_an_option_the_user_sets_is_not_set_twice() -> None:
     """mitmproxy refuses two values for an option that takes one."""
     words = built(Arguments(("--set", "tcp_timeout=60", "--set", "confdir=/mine")))

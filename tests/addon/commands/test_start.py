@@ -52,6 +52,21 @@ def test_a_reverse_proxy_is_reached_by_base_url() -> None:
     ]
 
 
+@pytest.mark.parametrize(("host", "pasted"), [("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("10.0.0.1", "10.0.0.1")])
+def test_an_address_of_the_network_is_warned_of_and_pasted_as_one_an_agent_reaches(host: str, pasted: str) -> None:
+    warning = start.exposed(host)
+    assert warning is not None
+    assert warning.startswith(f"it listens on {host}: others on the network can reach it")
+    lines = start.banner(Settings(root=Path("/store")), AUTHORITY, {}, host=host, port=8080, reverse=False)
+    assert lines[0].startswith(f"OpenMem Context listens on {host}:8080. ")
+    assert lines[1].startswith(f"  HTTPS_PROXY=http://{pasted}:8080 ")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_an_address_of_this_machine_alone_is_not_warned_of(host: str) -> None:
+    assert start.exposed(host) is None
+
+
 # --- a port that is taken -------------------------------------------------------------------------------------------
 
 OURS = probe.Health("openmem-context", version.code_hash(), 7)
