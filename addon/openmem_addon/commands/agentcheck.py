@@ -120,7 +120,7 @@ def by_launcher(scene: Scene, agent: str) -> Iterator[Finding]:
 
 def by_hand(scene: Scene, agent: str) -> Iterator[Finding]:
     """Look whether it trusts the proxy when this shell starts it, where the shell leads it there."""
-    if not _leads_here(scene) or probe.is_free(mitm.LOOPBACK, scene.port) or accepts(scene, agent, scene.environ):
+    if not _leads_here(scene) or not probe.forwards(mitm.LOOPBACK, scene.port) or accepts(scene, agent, scene.environ):
         return
     variable = CLIENTS[agent].trusts
     path = shlex.quote(trust.variables(scene.authority, scene.environ)[variable])
@@ -144,15 +144,17 @@ def shell(scene: Scene) -> Iterator[Finding]:
 def accepts(scene: Scene, agent: str, environ: Mapping[str, str]) -> bool:
     """Say whether an agent with this environment accepts the certificate that the proxy shows.
 
-    By a handshake through the proxy with each file alone; without a proxy, by looking for the certificate in it.
+    By a handshake through the proxy with each file alone; where no forward proxy of ours holds the port, by looking
+    for the certificate in it: what another program would show says nothing of ours.
     """
     reads = READS[agent]
     files = [Path(value) for name in reads.variables if (value := environ.get(name))]
+    ours = probe.forwards(mitm.LOOPBACK, scene.port)
     for path in files[:1] if reads.first else files:
-        if probe.is_free(mitm.LOOPBACK, scene.port):
-            if set(trust.certificates([scene.authority.certificate])) <= set(trust.certificates([path])):
+        if ours:
+            if probe.trusted(mitm.LOOPBACK, scene.port, path):
                 return True
-        elif probe.trusted(mitm.LOOPBACK, scene.port, path):
+        elif set(trust.certificates([scene.authority.certificate])) <= set(trust.certificates([path])):
             return True
     return False
 

@@ -194,9 +194,10 @@ def trust(scene: Scene) -> Iterator[Finding]:
 
 
 def port(scene: Scene) -> Iterator[Finding]:
-    health = probe.health(mitm.LOOPBACK, scene.port)
+    holder = probe.holder(mitm.LOOPBACK, scene.port)
+    health = holder.health
     if health is None:
-        if probe.is_free(mitm.LOOPBACK, scene.port):
+        if holder.held == "free":
             yield Finding("ok", "port", f"{scene.port} is free: the next ./run.sh claude starts a proxy")
         else:
             fix = "stop that program, or use --own-proxy (./run.sh claude --own-proxy)"
@@ -209,8 +210,11 @@ def port(scene: Scene) -> Iterator[Finding]:
         said = f"the proxy on {scene.port} stores in {health.root}"
         yield Finding("problem", "proxy", said, f"kill {health.pid}, or set OPENMEM_STATE_DIR as it was started with")
     else:
-        yield Finding("ok", "proxy", f"on {scene.port}, process {health.pid}, on this code")
-        if not probe.trusted(mitm.LOOPBACK, scene.port, scene.authority.bundle):
+        forwards = probe.forwards(mitm.LOOPBACK, scene.port)
+        kind = "" if forwards else " as a reverse proxy"
+        yield Finding("ok", "proxy", f"on {scene.port}{kind}, process {health.pid}, on this code")
+        # A reverse proxy is spoken to in the clear, and shows no certificate.
+        if forwards and not probe.trusted(mitm.LOOPBACK, scene.port, scene.authority.bundle):
             said = "an agent would not accept the certificate that the proxy shows"
             yield Finding("problem", "certificate", said, f"kill {health.pid}, and start again")
 

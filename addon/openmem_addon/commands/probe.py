@@ -30,6 +30,18 @@ class Health(msgspec.Struct, frozen=True):
     requests: int = 0
 
 
+Held = Literal["free", "ours", "other"]
+"""How a port is held: by nobody, by a proxy of ours of any kind, by another program."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who listens on a port."""
+
+    held: Held
+    health: Health | None = None
+    """What a proxy of ours says; None without one."""
+
+
 def health(host: str, port: int, *, reverse: bool = False, timeout: float = _PATIENCE_S) -> Health | None:
     """Return the answer of a proxy of ours on `host:port`, None when there is none.
 
@@ -44,6 +56,23 @@ def health(host: str, port: int, *, reverse: bool = False, timeout: float = _PAT
         return None
     finally:
         connection.close()
+
+
+def holder(host: str, port: int, *, timeout: float = _PATIENCE_S) -> Holder:
+    """Return who listens on `host:port`, asking for a proxy of ours both ways. Raises nothing.
+
+    `timeout` in seconds for each.
+    """
+    if is_free(host, port):
+        return Holder("free")
+    # By path first: a reverse proxy sends the other question on to its provider.
+    answer = health(host, port, reverse=True, timeout=timeout) or health(host, port, timeout=timeout)
+    return Holder("other") if answer is None else Holder("ours", answer)
+
+
+def forwards(host: str, port: int) -> bool:
+    """Say whether a forward proxy of ours listens on `host:port`. Raises nothing."""
+    return health(host, port) is not None
 
 
 def trusted(host: str, port: int, bundle: Path, *, timeout: float = _PATIENCE_S) -> bool:

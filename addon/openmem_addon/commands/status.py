@@ -13,7 +13,7 @@ from openmem_store.settings import Settings
 
 from openmem_addon import switch
 from openmem_addon.commands import mitm, overview, preferences, pricing, probe, report, terminal
-from openmem_addon.commands.probe import Health
+from openmem_addon.commands.probe import Holder
 from openmem_addon.commands.report import Report
 from openmem_addon.commands.savings import Savings
 from openmem_addon.commands.terminal import Line, Page
@@ -91,9 +91,9 @@ def parse(words: Sequence[str]) -> Words:
 def page(settings: Settings, port: int) -> Page:
     """Return the five lines, and the newest sessions where there are any."""
     layout = Layout(settings.root)
-    health = probe.health(mitm.LOOPBACK, port)
+    holder = probe.holder(mitm.LOOPBACK, port)
     summary = stored.summary(layout, now=time.time())
-    head = lines(health, summary, port=port, place=preferences.readable(settings.root), own=version.code_hash())
+    head = lines(holder, summary, port=port, place=preferences.readable(settings.root), own=version.code_hash())
     reports = report.sessions(layout, most=MOST)
     head[0] += SWITCHED[switch.read(layout, None)]
     shown: list[Line] = [((line[:COLUMN], "bold"), line[COLUMN:]) for line in head]
@@ -108,10 +108,11 @@ def document(settings: Settings, port: int) -> str:
     """Return everything as JSON."""
     layout = Layout(settings.root)
     reports = report.sessions(layout)
-    health = probe.health(mitm.LOOPBACK, port)
+    holder = probe.holder(mitm.LOOPBACK, port)
     held = switch.read(layout, None)
     fields = {
-        "proxy": msgspec.to_builtins(health) if health else None,
+        "port": {"number": port, "held": holder.held},
+        "proxy": msgspec.to_builtins(holder.health),
         "switch": held,
         "switched_off": held != "on",
         "store": msgspec.to_builtins(stored.summary(layout, now=time.time())),
@@ -126,11 +127,11 @@ def _total(reports: Sequence[Report]) -> Savings:
     return sum((each.saved for each in reports), Savings())
 
 
-def lines(health: Health | None, summary: Summary, *, port: int, place: str, own: str) -> list[str]:
+def lines(holder: Holder, summary: Summary, *, port: int, place: str, own: str) -> list[str]:
     """Return the five lines; `own` is the code hash of this checkout."""
     damaged = f", {summary.unreadable} unreadable" if summary.unreadable else ""
     return [
-        f"proxy       {_proxy(health, port=port, own=own)}",
+        f"proxy       {_proxy(holder, port=port, own=own)}",
         f"sessions    {summary.sessions:,} in {place}{damaged}",
         f"messages    {summary.messages:,} stored, {summary.in_context:,} of them in context",
         f"trims       {summary.trims:,}",
@@ -138,8 +139,11 @@ def lines(health: Health | None, summary: Summary, *, port: int, place: str, own
     ]
 
 
-def _proxy(health: Health | None, *, port: int, own: str) -> str:
+def _proxy(holder: Holder, *, port: int, own: str) -> str:
+    health = holder.health
     if health is None:
+        if holder.held == "other":
+            return f"down: port {port} is taken by another program"
         return f"down: nothing of ours answers on port {port}; start it with ./run.sh"
     if health.version == own:
         return f"up on port {port}, process {health.pid}, on this code ({own})"

@@ -1,7 +1,12 @@
 """A stand-in for the proxy: answers the health question within milliseconds, so that starts are cheap to test."""
 
+import json
 import os
 import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -65,6 +70,35 @@ class StandIn:
     @property
     def started(self) -> list[int]:
         return [int(line) for line in self._starts.read_text().split()] if self._starts.exists() else []
+
+
+@contextmanager
+def listening(asked: str | None, health: Mapping[str, object]) -> Iterator[int]:
+    """Stand in for who holds a port: answer the health question as `asked`, any other with an error.
+
+    Yields the port.
+    """
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path == asked
+            body = json.dumps(health).encode() if known else b"<html>"
+            self.send_response(200 if known else 400)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.fixture

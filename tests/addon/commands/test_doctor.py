@@ -16,7 +16,7 @@ from openmem_store import version
 from openmem_store.layout import Layout
 from openmem_store.settings import Settings
 
-from tests.addon.commands.conftest import StandIn
+from tests.addon.commands.conftest import StandIn, listening
 
 NOW = datetime.datetime(2026, 10, 29, 17, 0, tzinfo=datetime.UTC)
 
@@ -106,6 +106,15 @@ def test_a_free_port_is_fine_and_a_taken_one_is_not(scene: Scene) -> None:
     with socket.create_server(("127.0.0.1", scene.port)):
         found = only(list(doctor.port(scene)))
     assert (found.mark, found.what) == ("problem", "port")
+
+
+def test_a_reverse_proxy_of_ours_is_known_and_asked_for_no_certificate(
+    scene: Scene,
+) -> None:
+    health = {"service": "openmem-context", "version": version.code_hash(), "pid": 7}
+    with listening("/openmem/health", health) as port:
+        found = only(list(doctor.port(msgspec.structs.replace(scene, port=port))))
+    assert found == Finding("ok", "proxy", f"on {port} as a reverse proxy, process 7, on this code")
 
 
 @pytest.mark.parametrize(

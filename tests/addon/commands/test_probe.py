@@ -11,6 +11,7 @@ from openmem_addon.commands import probe
 from openmem_addon.commands.probe import Health
 
 from fixtures.provider import certificate
+from tests.addon.commands.conftest import listening
 
 GOOD = {"service": "openmem-context", "version": "0123456789ab", "pid": 7, "fail_opens": 1, "requests": 2}
 
@@ -49,6 +50,18 @@ def test_a_reverse_proxy_is_asked_by_path() -> None:
     with answering(http(json.dumps(GOOD).encode())) as (port, asked):
         assert probe.health("127.0.0.1", port, reverse=True) is not None
     assert asked[0].startswith(b"GET /openmem/health HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    ("asked", "held", "forwards"),
+    [("http://openmem.local/health", "ours", True), ("/openmem/health", "ours", False), (None, "other", False)],
+)
+def test_who_holds_a_port_is_asked_both_ways(asked: str | None, held: probe.Held, forwards: bool) -> None:
+    ours = Health("openmem-context", "0123456789ab", 7, fail_opens=1, requests=2)
+    with listening(asked, GOOD) as port:
+        assert probe.holder("127.0.0.1", port) == probe.Holder(held, ours if asked else None)
+        assert probe.forwards("127.0.0.1", port) == forwards
+    assert probe.holder("127.0.0.1", port) == probe.Holder("free")
 
 
 FOREIGN = [

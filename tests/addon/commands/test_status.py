@@ -4,8 +4,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from openmem_addon import switch
-from openmem_addon.commands import status
-from openmem_addon.commands.probe import Health
+from openmem_addon.commands import probe, status
+from openmem_addon.commands.probe import Health, Holder
 from openmem_addon.switch import Switch
 from openmem_store.layout import Layout
 from openmem_store.reader.status import Summary, Usage
@@ -33,22 +33,23 @@ SUMMARY = Summary(
 )
 
 PROXIES = {
-    None: "down: nothing of ours answers on port 8080; start it with ./run.sh",
-    Health("openmem-context", OWN, 7): f"up on port 8080, process 7, on this code ({OWN})",
-    Health("openmem-context", "ba9876543210", 7): (
+    Holder("other"): "down: port 8080 is taken by another program",
+    Holder("free"): "down: nothing of ours answers on port 8080; start it with ./run.sh",
+    Holder("ours", Health("openmem-context", OWN, 7)): f"up on port 8080, process 7, on this code ({OWN})",
+    Holder("ours", Health("openmem-context", "ba9876543210", 7)): (
         f"up on port 8080, process 7, on other code (ba9876543210; here is {OWN}): restart it"
     ),
 }
 
 
-@pytest.mark.parametrize(("health", "said"), PROXIES.items())
-def test_the_first_line_says_whether_the_proxy_runs_this_code(health: Health | None, said: str) -> None:
-    first = status.lines(health, SUMMARY, port=8080, place="~/store", own=OWN)[0]
+@pytest.mark.parametrize(("holder", "said"), PROXIES.items())
+def test_the_first_line_says_who_holds_the_port_and_whether_it_runs_this_code(holder: Holder, said: str) -> None:
+    first = status.lines(holder, SUMMARY, port=8080, place="~/store", own=OWN)[0]
     assert first == f"proxy       {said}"
 
 
 def test_the_other_four_lines_say_what_is_stored() -> None:
-    assert status.lines(None, SUMMARY, port=8080, place="~/store", own=OWN)[1:] == [
+    assert status.lines(Holder("free"), SUMMARY, port=8080, place="~/store", own=OWN)[1:] == [
         "sessions    12 in ~/store",
         "messages    1,234 stored, 345 of them in context",
         "trims       6",
@@ -59,7 +60,8 @@ def test_the_other_four_lines_say_what_is_stored() -> None:
 def test_a_session_file_that_cannot_be_read_is_not_hidden() -> None:
     damaged = msgspec.structs.replace(SUMMARY, unreadable=2)
     assert (
-        status.lines(None, damaged, port=8080, place="~/store", own=OWN)[1] == "sessions    12 in ~/store, 2 unreadable"
+        status.lines(Holder("free"), damaged, port=8080, place="~/store", own=OWN)[1]
+        == "sessions    12 in ~/store, 2 unreadable"
     )
 
 
@@ -148,8 +150,10 @@ def test_a_session_that_is_switched_off_is_marked(layout: Layout, capsys: pytest
 
 
 def test_a_program_reads_it_as_json(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status.main("status", ["--json", "--port", "1"]) == 0
+    port = probe.free_port("127.0.0.1")
+    assert status.main("status", ["--json", "--port", str(port)]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert found["port"] == {"number": port, "held": "free"}
     assert found["proxy"] is None
     assert found["switched_off"] is False
     assert found["store"]["sessions"] == 1
