@@ -43,6 +43,12 @@ AFTERWARDS = {
     "opencode": "restart OpenCode, and start it with ./run.sh opencode to have it trimmed",
 }
 
+KEEP = (
+    "Run ./run.sh uninstall before you delete this folder, and install again after you move it: Codex does not start "
+    "without its required tools."
+)
+"""Said after Codex got its tools."""
+
 COLOURS = {"  - ": "red", "  + ": "green"}
 """Of a changed line on a terminal, by how it begins."""
 
@@ -79,6 +85,14 @@ def main(name: str, words: Sequence[str]) -> int:
     book = Ledger(settings.root.parent / "install")
     config = stored.config_path(os.environ)
     home = Path(os.environ.get("HOME") or Path.home())
+    if name == "install" and not given.dry:
+        try:
+            book.check()
+        except OSError as error:
+            place = preferences.readable(book.folder)
+            said = f"what install changes cannot be written down in {place}: {error.strerror}"
+            print(f"openmem-context: nothing was changed: {said}", file=sys.stderr)
+            return 1
     if name == "uninstall":
         _warn(Layout(settings.root), settings.chars_per_token)
     provider = integration.is_provider(config) if given.provider is None else given.provider
@@ -104,6 +118,10 @@ def main(name: str, words: Sequence[str]) -> int:
         failed |= None in changed
         if name == "install" and any(changed) and not given.dry:
             print(f"{CLIENTS[agent].title}: {AFTERWARDS[agent]}")
+            if agent == "codex":
+                print(KEEP)
+        elif any(changed) and not given.dry:
+            print(f"{CLIENTS[agent].title}: done; restart it")
         elif not any(changed) and None not in changed:
             print(f"{CLIENTS[agent].title}: nothing to change")
     return 1 if failed else 0
@@ -165,9 +183,8 @@ def change(wire: Wire, book: Ledger, name: str, *, dry: bool) -> bool | None:
         if name == "uninstall":
             if before is None:
                 return False
-            original = book.original(wire.path)
-            known = original.decode() if original is not None else wire.empty
-            after = wire.take(text, known) if dry else book.undo(wire.path, wire.take, empty=wire.empty)
+            undo = book.undone if dry else book.undo
+            after = undo(wire.path, wire.take, empty=wire.empty)
             copy = None
         else:
             after = wire.put(text)
@@ -179,6 +196,8 @@ def change(wire: Wire, book: Ledger, name: str, *, dry: bool) -> bool | None:
         return None
     if (after or "") == (before or ""):
         return False
+    if after is None:
+        place = f"{place} (the whole file goes)"
     terminal.put([((line, COLOURS.get(line[:4], "")),) for line in diff(before or "", after or "", place)])
     if copy is not None:
         print(f"  (as it was: {preferences.readable(copy)})")

@@ -40,6 +40,22 @@ class Ledger:
         self._folder = folder
         self._path = folder / "files.json"
 
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    def check(self) -> None:
+        """Raise OSError unless something can be kept here; leaves nothing behind."""
+        made = _missing(self._folder)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            trial = layout.scratch_for(self._path)
+            trial.touch()
+            trial.unlink()
+        finally:
+            for directory in made:
+                _remove_if_empty(Path(directory))
+
     def original(self, path: Path) -> bytes | None:
         """Return what a file said before we came; None where it was not there, or is not in the book."""
         kept = self._book().files.get(str(path))
@@ -52,23 +68,35 @@ class Ledger:
         """Write a file and keep what it said before; return the copy. Raises OSError, ValueError.
 
         Of a file that somebody wrote since our last change, what it says without our entries is kept, as by `undo`.
+        The book is written first: a file that it does not know would keep our entries for ever.
         """
         book = self._book()
         target = path.resolve()  # a link stays one
+        check(target)
         current = _read(target)
         former = kept = book.files.get(str(path))
         if kept is None or current is None:
             kept = Kept(self._copied(path, current), "", _missing(target.parent))
         elif kept.after != _digest(current):
             kept = Kept(self._copied(path, self._without(path, current, take, empty)), "", kept.made)
-        for directory in reversed(kept.made):
-            Path(directory).mkdir(exist_ok=True, mode=0o700)
-        _replace(target, content)
         book.files[str(path)] = msgspec.structs.replace(kept, after=_digest(content))
         self._save(book)
+        try:
+            for directory in reversed(kept.made):
+                Path(directory).mkdir(exist_ok=True, mode=0o700)
+            _replace(target, content)
+        except BaseException:
+            self._restore(book, path, former, kept)
+            raise
         if former and former.before and former.before != kept.before:
             (self._folder / former.before).unlink(missing_ok=True)
         return self._folder / kept.before if kept.before else None
+
+    def undone(self, path: Path, take: Take, *, empty: str) -> str | None:
+        """Return what a file would say after `undo`, None where it would be gone. Raises OSError, ValueError."""
+        current = _read(path.resolve())
+        result = self._undone(self._book().files.get(str(path)), path, current, take, empty)
+        return result.decode() if result is not None else None
 
     def undo(self, path: Path, take: Take, *, empty: str) -> str | None:
         """Take a file's change back; return what it says now, None where it is gone. Raises OSError, ValueError.
@@ -79,12 +107,7 @@ class Ledger:
         kept = book.files.get(str(path))
         target = path.resolve()
         current = _read(target)
-        if current is None:
-            result = None
-        elif kept is not None and kept.after == _digest(current):
-            result = (self._folder / kept.before).read_bytes() if kept.before else None
-        else:
-            result = self._without(path, current, take, empty)
+        result = self._undone(kept, path, current, take, empty)
         if result is None:
             target.unlink(missing_ok=True)
             for directory in kept.made if kept else ():
@@ -97,6 +120,25 @@ class Ledger:
             del book.files[str(path)]
             self._save(book)
         return result.decode() if result is not None else None
+
+    def _undone(self, kept: Kept | None, path: Path, current: bytes | None, take: Take, empty: str) -> bytes | None:
+        if current is None:
+            return None
+        if kept is not None and kept.after == _digest(current):
+            return (self._folder / kept.before).read_bytes() if kept.before else None
+        return self._without(path, current, take, empty)
+
+    def _restore(self, book: _Book, path: Path, former: Kept | None, kept: Kept) -> None:
+        """Take a change out of the book that was not made."""
+        if former is None:
+            del book.files[str(path)]
+        else:
+            book.files[str(path)] = former
+        if kept.before and (former is None or former.before != kept.before):
+            (self._folder / kept.before).unlink(missing_ok=True)
+        self._save(book)
+        for directory in kept.made if former is None else ():
+            _remove_if_empty(Path(directory))
 
     def _without(self, path: Path, current: bytes, take: Take, empty: str) -> bytes:
         original = self.original(path)

@@ -1,5 +1,6 @@
 """The command as a person runs it, in a home of its own, on files as the agents write them."""
 
+import errno
 import json
 import os
 import pty
@@ -170,6 +171,35 @@ def test_a_dry_run_shows_and_writes_nothing(home: Path) -> None:
     before = contents(home)
     assert '-   "mcpServers": {' in run(home, "uninstall", "--dry-run").stdout
     assert contents(home) == before
+
+
+def test_a_dry_uninstall_shows_what_the_real_one_does(home: Path) -> None:
+    run(home, "install")
+    dry = run(home, "uninstall", "--dry-run").stdout
+    assert "~/.codex/hooks.json (the whole file goes)\n" in dry
+    assert "+ {}" not in dry
+    lines = run(home, "uninstall").stdout.splitlines()
+    ends = [f"{title}: done; restart it" for title in ("Claude Code", "Codex", "OpenCode")]
+    assert [line for line in lines if line not in ends] == dry.splitlines()
+    assert [line for line in lines if line in ends] == ends
+
+
+def test_where_nothing_can_be_written_down_nothing_is_changed(home: Path) -> None:
+    (home / ".claude/settings.json").unlink()
+    before = contents(home)
+    done = run(home, "install", code=1, OPENMEM_STATE_DIR="/dev/null/x")
+    assert (done.stdout, done.stderr) == (
+        "",
+        "openmem-context: nothing was changed: what install changes cannot be written down in "
+        f"/dev/null/x/install: {os.strerror(errno.ENOTDIR)}\n",
+    )
+    assert contents(home) == before
+
+
+def test_after_codex_it_says_what_must_not_be_deleted(home: Path) -> None:
+    said = run(home, "install", "--agent", "codex").stdout.splitlines()
+    assert said[-1] == install.KEEP
+    assert install.KEEP not in run(home, "install", "--agent", "claude").stdout
 
 
 def test_a_server_of_the_same_name_that_is_not_ours_stays(home: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from openmem_addon.commands.ledger import Ledger
+from openmem_store import layout
 
 
 @pytest.fixture
@@ -37,6 +38,56 @@ def test_a_file_that_was_not_there_goes_with_the_folders_made_for_it(tmp_path: P
     assert ledger.undo(path, take, empty="") is None
     assert not (tmp_path / "b").exists()
     assert not (tmp_path / "state" / "install").exists()
+
+
+def test_a_file_that_could_not_be_written_down_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    path = tmp_path / "b" / "c"
+    ledger = Ledger(tmp_path / "taken" / "install")
+    with pytest.raises(NotADirectoryError):
+        ledger.check()
+    with pytest.raises(NotADirectoryError):
+        ledger.write(path, b"1", take, empty="")
+    assert not (tmp_path / "b").exists()
+
+
+def test_to_look_whether_something_can_be_kept_leaves_nothing(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.check()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("before", [None, b"before"])
+def test_a_change_that_failed_is_in_no_book(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, before: bytes | None
+) -> None:
+    path = tmp_path / "b" / "c"
+    if before is not None:
+        path.parent.mkdir()
+        path.write_bytes(before)
+    whole = layout.replace
+
+    def replace(target: Path, content: bytes) -> None:
+        if target == path:
+            raise OSError(28, "No space left on device", str(target))
+        whole(target, content)
+
+    monkeypatch.setattr(layout, "replace", replace)
+    with pytest.raises(OSError, match="No space left"):
+        ledger.write(path, b"ours", take, empty="")
+    assert not ledger.knows(path)
+    assert not ledger.folder.exists()
+    assert path.parent.exists() == (before is not None)
+
+
+def test_what_undo_would_do_is_told_and_not_done(tmp_path: Path, ledger: Ledger) -> None:
+    path, other = tmp_path / "a", tmp_path / "b"
+    path.write_text("before")
+    for each in (path, other):
+        ledger.write(each, b"ours", take, empty="")
+    assert (ledger.undone(path, take, empty=""), ledger.undone(other, take, empty="")) == ("before", None)
+    assert (path.read_text(), other.read_text()) == ("ours", "ours")
+    other.write_text("ours and theirs")
+    assert ledger.undone(other, take, empty="") == "<> and theirs"
 
 
 def test_a_folder_that_somebody_uses_stays(tmp_path: Path, ledger: Ledger) -> None:
