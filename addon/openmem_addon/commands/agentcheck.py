@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -99,7 +100,9 @@ def configuration(scene: Scene, agent: str) -> Iterator[Finding]:
     missing = list(_unwired(scene, agent, hooks=not provider))
     if missing:
         said = f"our entries are missing or old in {', '.join(map(preferences.readable, missing))}"
-        yield Finding("problem", agent, said, f"./run.sh install --agent {agent}")
+        # Who has left an agent's folder behind misses nothing.
+        here = shutil.which(CLIENTS[agent].command, path=scene.environ.get("PATH"))
+        yield Finding("problem" if here else "note", agent, said, f"./run.sh install --agent {agent}")
     else:
         hooks = "the provider's hooks" if provider else "hooks" if agent != "opencode" else "no hooks"
         yield Finding("ok", agent, f"{title} has the search tools, and {hooks}")

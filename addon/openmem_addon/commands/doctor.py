@@ -43,6 +43,9 @@ PATIENCE_S = 30.0
 """For the search server's first answer; it takes a second or two."""
 
 
+_BEFORE_ANY = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+"""A time at which no certificate of ours has expired: what is wrong with one then is something else."""
+
 _SWITCHED: dict[Switch, str] = {
     "on": "not switched off",
     "off": "switched off: nothing new is removed, compressed or explained",
@@ -184,8 +187,9 @@ def trust(scene: Scene) -> Iterator[Finding]:
     if stat.S_IMODE(authority.key.stat().st_mode) & 0o077:
         yield Finding("problem", "certificate", "its key is open to others", f"chmod 600 '{authority.key}'")
     if not certificate.is_current(authority, preferences.provider_hosts(scene.settings), now=scene.now):
-        said = "expires soon, or is not for the provider hosts of the settings"
-        yield Finding("problem", "certificate", said, "start the proxy again: it makes a new one")
+        in_time = certificate.is_current(authority, preferences.provider_hosts(scene.settings), now=_BEFORE_ANY)
+        said = "expires soon, or has expired" if in_time else "is not for exactly the provider hosts of the settings"
+        yield Finding("note", "certificate", said, "start the proxy again: it makes a new one by itself")
     elif not authority.bundle.is_file():
         said = f"{authority.bundle.name} is missing, which agents are told to trust"
         yield Finding("problem", "certificate", said, "start an agent with ./run.sh: it is written anew")

@@ -123,6 +123,9 @@ def test_a_program_that_does_not_say_its_version_is_a_problem(
 def test_its_configuration_is_compared_with_what_install_would_write(scene: Scene) -> None:
     (scene.home / ".claude").mkdir()
     [missing] = agentcheck.configuration(scene, "claude")
+    assert (missing.mark, missing.fix) == ("note", "./run.sh install --agent claude"), "it is not on PATH"
+    program(scene, "claude", "echo 9.8.7")
+    [missing] = agentcheck.configuration(scene, "claude")
     assert (missing.mark, missing.fix) == ("problem", "./run.sh install --agent claude")
     programs = install.programs(scene.environ)
     for wire in wiring.wires("claude", scene.home, scene.environ, programs, Wanted(hooks=True, at_once=True)):

@@ -94,11 +94,16 @@ def test_the_certificate_is_looked_at(scene: Scene) -> None:
     assert stat.S_IMODE(authority.key.stat().st_mode) == 0o644, "it looks, and changes nothing"
 
 
-def test_a_certificate_for_other_hosts_or_another_time_is_a_problem(scene: Scene) -> None:
+def test_a_certificate_for_other_hosts_or_another_time_is_noted_as_the_next_start_makes_a_new_one(
+    scene: Scene,
+) -> None:
+    mended = "start the proxy again: it makes a new one by itself"
     certificate.ensure(scene.authority.directory, hosts.PROVIDERS[:1], now=NOW)
-    assert "is not for the provider hosts" in only(list(doctor.trust(scene))).said
+    said = "is not for exactly the provider hosts of the settings"
+    assert only(list(doctor.trust(scene))) == Finding("note", "certificate", said, mended)
     certificate.ensure(scene.authority.directory, hosts.PROVIDERS, now=NOW - datetime.timedelta(days=1000))
-    assert only(list(doctor.trust(scene))).mark == "problem"
+    said = "expires soon, or has expired"
+    assert only(list(doctor.trust(scene))) == Finding("note", "certificate", said, mended)
 
 
 def test_a_free_port_is_fine_and_a_taken_one_is_not(scene: Scene) -> None:
