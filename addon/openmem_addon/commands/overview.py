@@ -18,12 +18,13 @@ def table(reports: list[Report]) -> Table:
 
 
 def footer(total: Savings) -> str:
-    """Return the line that says what the figures mean."""
-    summed = f"{amount(total)} in these sessions, " if total.tokens else ""
+    """Return the line that says what the figures mean; empty where there is no figure."""
+    if not total.tokens:
+        return ""
     unpriced = f"; no price for {', '.join(total.unpriced)}" if total.unpriced else ""
     return (
-        f"saved: {summed}net of cache rewrites and look-ups, without the provider's own caching; "
-        f"prices of {pricing.AS_OF}{unpriced}"
+        f"saved: {amount(total)} in these sessions, net of cache rewrites and look-ups, "
+        f"without the provider's own caching; prices of {pricing.AS_OF}{unpriced}"
     )
 
 

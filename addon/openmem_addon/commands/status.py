@@ -101,7 +101,9 @@ def page(settings: Settings, port: int) -> Page:
         return shown
     more = summary.sessions - summary.unreadable - len(reports)
     rest: list[Line] = [(f"and {more:,} more: ./run.sh status --json names all",)] if more > 0 else []
-    return [*shown, ("",), overview.table(reports), *rest, ("",), ((overview.footer(_total(reports)), "dim"),)]
+    footer = overview.footer(_total(reports))
+    foot: list[Line] = [("",), ((footer, "dim"),)] if footer else []
+    return [*shown, ("",), overview.table(reports), *rest, *foot]
 
 
 def document(settings: Settings, port: int) -> str:

@@ -1,12 +1,13 @@
 """Own `why`: for each trim of a session when it was, what left, and what the agent looked up afterwards."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
 import apsw
 import msgspec
-from openmem_store import schema
+from openmem_store import owntools, schema
 
 from openmem_addon.commands import subject as about
 from openmem_addon.commands import terminal
@@ -56,6 +57,10 @@ SELECT created_at, name, text FROM messages
 WHERE kind = 'tool_use' AND (name LIKE ?1 OR text LIKE ?1) ORDER BY seq"""
 
 
+_IN_CODE = re.compile(r"""\btools(?:\.|\[\s*["'])([\w.-]+)["'\]\s]*\(""")
+"""A call in what Codex runs as code, with the name of its tool."""
+
+
 def read(connection: apsw.Connection) -> list[Cause]:
     """Return the trims of a session in order. Raises apsw.Error."""
     if schema.user_version(connection) < 2:
@@ -63,7 +68,8 @@ def read(connection: apsw.Connection) -> list[Cause]:
     trims = cast("list[tuple[str, int, int, int]]", list(connection.execute(_TRIMS)))
     left = cast("list[tuple[str, str, str, str | None]]", list(connection.execute(_LEFT)))
     pattern = (f"%{texts.TOOL_PREFIX}%",)
-    asked = cast("list[tuple[str, str, str]]", list(connection.execute(_ASKED, pattern)))
+    named = cast("list[tuple[str, str, str]]", list(connection.execute(_ASKED, pattern)))
+    asked = [(at, tool, text) for at, tool, text in named if _is_look_up(tool, text)]
     causes: list[Cause] = []
     previous = ""
     for place, (at, before, after, dropped) in enumerate(trims):
@@ -93,6 +99,14 @@ def page(session: str, causes: Sequence[Cause]) -> Page:
         if len(cause.asked) > MOST_ASKED:
             lines.append((f"    and {len(cause.asked) - MOST_ASKED:,} more",))
     return lines
+
+
+def _is_look_up(tool: str, text: str) -> bool:
+    """Return whether a call is one of a tool of ours, by its name or in the code that it runs.
+
+    A client's own search for tools names ours, and calls none.
+    """
+    return owntools.is_own(tool) or any(map(owntools.is_own, _IN_CODE.findall(text)))
 
 
 def _heading(role: str, kind: str, tool: str | None) -> str:

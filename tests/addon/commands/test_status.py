@@ -4,11 +4,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from openmem_addon import switch
-from openmem_addon.commands import probe, status
+from openmem_addon.commands import pricing, probe, status
 from openmem_addon.commands.probe import Health, Holder
 from openmem_addon.switch import Switch
+from openmem_store.events import Trim, Usage
 from openmem_store.layout import Layout
-from openmem_store.reader.status import Summary, Usage
+from openmem_store.reader.status import Summary
+from openmem_store.reader.status import Usage as Used
 from openmem_store.rows import Draft, chain
 from openmem_store.writer import SessionWriter
 
@@ -20,7 +22,7 @@ SUMMARY = Summary(
     trims=6,
     fail_opens=1,
     heals=0,
-    usage=Usage(),
+    usage=Used(),
     cache_hit_rate=None,
     proxy_version=None,
     code_version=OWN,
@@ -108,9 +110,20 @@ def test_below_the_five_lines_each_session_has_one(capsys: pytest.CaptureFixture
     assert lines[5] == ""
     assert lines[6].split()[:3] == ["session", "agent", "folder"]
     assert lines[7].split()[:4] == ["s-1", "-", "-", "1"]
-    assert lines[-1].startswith(
-        "saved: net of cache rewrites and look-ups, without the provider's own caching; prices of 20"
-    )
+    assert len(lines) == 8, "nothing was saved, and nothing is to explain"
+
+
+def test_what_was_saved_is_summed_up_below(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = SessionWriter(layout.database("s-1"), version="v")
+    writer.record(Trim(tokens_before=91_000, tokens_after=31_000, dropped=1), at="t")
+    writer.record(Usage("mine", "t", 2, 100, 30_000, 0, 5, None, None), at="t")
+    writer.close()
+    assert status.main("status", ["--port=1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "",
+        "saved: 60k tok in these sessions, net of cache rewrites and look-ups, without the provider's own caching; "
+        f"prices of {pricing.AS_OF}; no price for mine",
+    ]
 
 
 def test_more_sessions_than_are_listed_are_counted(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,8 +133,8 @@ def test_more_sessions_than_are_listed_are_counted(layout: Layout, capsys: pytes
         writer.close()
     assert status.main("status", ["--port", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3] == "and 3 more: ./run.sh status --json names all"
-    assert len(lines) == 5 + 1 + 1 + status.MOST + 1 + 1 + 1
+    assert lines[-1] == "and 3 more: ./run.sh status --json names all"
+    assert len(lines) == 5 + 1 + 1 + status.MOST + 1
 
 
 def test_a_switch_that_is_off_is_said(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:

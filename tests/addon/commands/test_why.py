@@ -17,6 +17,8 @@ FIRST = [
     Draft("assistant", "thinking", None, "a thought"),
     Draft("user", "text", None, "And?"),
 ]
+# As Claude Code asks for a tool that it has not loaded yet.
+LOADING = Draft("assistant", "tool_use", "ToolSearch", f'{{"query":"select:{SEARCH}","max_results":5}}')
 THEN = [Draft("assistant", "tool_use", SEARCH, '{"query":"copper"}'), Draft("tool", "tool_result", SEARCH, "[]")]
 LAST = [Draft("user", "text", None, "On."), Draft("assistant", "tool_use", "exec", "tools.smart_compact_sql(…)")]
 
@@ -26,12 +28,12 @@ def layout(empty_home: Path) -> Layout:
     made = Layout(empty_home / ".local/share/openmem/context")
     made.prepare()
     writer = SessionWriter(made.database("s-1"), version="v")
-    rows = chain([*FIRST, *THEN, *LAST])
+    rows = chain([*FIRST, *THEN, *LAST, LOADING])
     for count, dropped, cut, at, trim in (
         (5, (1, 2, 3), 4, "2026-10-29T17:00:00Z", Trim(tokens_before=9000, tokens_after=4000, dropped=3)),
         (7, (1, 2, 3), 4, "2026-10-29T17:01:00Z", None),
         (8, (1, 2, 3, 4, 5, 6), 7, "2026-10-29T17:02:00Z", Trim(tokens_before=8000, tokens_after=3000, dropped=1)),
-        (9, (1, 2, 3, 4, 5, 6), 7, "2026-10-29T17:03:00Z", None),
+        (10, (1, 2, 3, 4, 5, 6), 7, "2026-10-29T17:03:00Z", None),
     ):
         writer.sync(rows[:count], dropped=dropped, cut=cut, owned=0, blobs={}, at=at)
         if trim is not None:
@@ -57,6 +59,22 @@ def test_each_trim_names_what_left_and_what_was_looked_up(capsys: pytest.Capture
         "  looked up afterwards: 1 time",
         "    exec tools.smart_compact_sql(…)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "counts"),
+    [
+        (SEARCH, "{}", True),
+        ("openmem_smart_compact_get", "{}", True),
+        ("exec", "await tools.mcp__openmem__smart_compact_sql({sql: 'SELECT 1'})", True),
+        ("exec", 'await tools["mcp__openmem__smart_compact_search"]({query: "copper"})', True),
+        ("exec", "ALL_TOOLS.filter(tool => tool.name.includes('smart_compact_'))", False),
+        ("ToolSearch", f'{{"query":"select:{SEARCH}"}}', False),
+        ("Bash", '{"command":"grep -rn smart_compact_search( src"}', False),
+    ],
+)
+def test_only_a_call_of_our_own_tools_is_a_look_up(tool: str, text: str, counts: bool) -> None:
+    assert why._is_look_up(tool, text) == counts
 
 
 def test_a_long_list_and_a_long_call_are_cut() -> None:
