@@ -1,10 +1,7 @@
 """Hold the look at each agent to what it would really run, read and trust."""
 
-import contextlib
 import datetime
-import socket
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +15,8 @@ from openmem_addon.commands.supervisor import Plan, Supervisor, python_command
 from openmem_addon.commands.wiring import Wanted
 from openmem_store import version
 from openmem_store.settings import Settings
+
+from tests.addon.commands.conftest import listening
 
 NOW = datetime.datetime.now(datetime.UTC)
 ROOT = Path(__file__).parents[3]
@@ -154,21 +153,12 @@ def test_without_a_proxy_the_certificate_is_looked_for_in_what_the_agent_is_told
 
 def test_what_another_program_on_the_port_would_show_is_not_asked_for(trusted: Scene) -> None:
     """Its handshake fails, and the advice to remove our certificates would be wrong."""
-    with socket.create_server(("127.0.0.1", trusted.port)) as taken:
-        thread = threading.Thread(target=_close_all, args=(taken,), daemon=True)
-        thread.start()
+    with listening(None, {}) as port:
+        taken = msgspec.structs.replace(trusted, port=port)
         for agent in AGENTS:
-            [found] = agentcheck.by_launcher(trusted, agent)
+            [found] = agentcheck.by_launcher(taken, agent)
             assert found == Finding("ok", agent, f"trusts the proxy when ./run.sh {agent} starts it")
-            assert list(agentcheck.by_hand(shell(trusted), agent)) == []
-        taken.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
-
-
-def _close_all(listener: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # ours was closed
-        while True:
-            listener.accept()[0].close()
+            assert list(agentcheck.by_hand(shell(taken), agent)) == []
 
 
 def test_each_agent_is_held_to_a_handshake_with_exactly_what_it_is_told(proxied: Scene) -> None:
