@@ -11,13 +11,10 @@ from mitmproxy.addons.view import View
 from mitmproxy.contentviews import Contentview, Metadata
 
 from .core import adapter, comparison
-from .core.decoding import decoded
+from .core.decoding import MOST_DECODED, decoded
 
 MOST_KEPT = 64 << 20
 """Bytes of requests as the agents sent them, the newest ones; beside these mitmproxy holds what was forwarded."""
-
-MOST_DECODED = 64 << 20
-"""Bytes of one of them without its encoding."""
 
 MOST_FLOWS = 100
 """Exchanges on the page. mitmproxy would keep all, some 2 MB for each request of a long session, until it ends."""

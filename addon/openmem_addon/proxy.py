@@ -26,7 +26,7 @@ from . import embedder, hosts
 from .booking import Ticket
 from .core import adapter
 from .core.adapter import Route
-from .core.decoding import decoded
+from .core.decoding import MOST_DECODED, decoded
 from .core.usage import Tap
 from .embedder import Background
 from .failopen import failure, to_stderr
@@ -45,9 +45,6 @@ WEBSOCKET_PATH = "/responses"
 """End of a path on which a client may ask for a WebSocket: it would send only what is new, and its history never."""
 
 BETA = "anthropic-beta"
-
-MOST_DECODED = 64 << 20
-"""Bytes of a body without its encoding; a larger one passes as it is. No context window holds as much."""
 
 STREAMED = 400
 """What a refusal counts as that came behind a status of 200, as an error inside the answer."""

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import datetime
-import difflib
 import json
 import os
 import platform
@@ -35,9 +34,6 @@ code 1 when there is one."""
 
 LEAST_FREE = 1 << 30
 """Bytes: a long session's database takes tens of megabytes."""
-
-LIKENESS = 0.9
-"""From which on a name is a setting's misspelt: one letter too many, too few or wrong."""
 
 PATIENCE_S = 30.0
 """For the search server's first answer; it takes a second or two."""
@@ -115,15 +111,12 @@ def sqlite(scene: Scene) -> Iterator[Finding]:
 
 
 def settings(scene: Scene) -> Iterator[Finding]:
-    """Look for names that are almost those of settings: they change nothing, and nothing says so elsewhere."""
+    """Look for names that are almost those of settings: they change nothing."""
     for line in scene.ignored:
         yield Finding("problem", "settings", line, "correct it; the README's table has the names")
-    known = {source.variable for source in stored.SOURCES.values()}
-    for name in sorted(scene.environ.keys() - known):
-        meant = difflib.get_close_matches(name, known, 1, LIKENESS) if name.startswith("CONTEXT_") else []
-        if meant:
-            said = f"the variable {name} is no setting, and does nothing"
-            yield Finding("problem", "settings", said, f"{meant[0]} is one")
+    for name, meant in preferences.meant_by(scene.environ):
+        said = f"the variable {name} is no setting, and does nothing"
+        yield Finding("problem", "settings", said, f"{meant} is one")
     if not scene.ignored:
         path = stored.config_path(scene.environ)
         place = preferences.readable(path)

@@ -12,6 +12,9 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+MOST_DECODED = 64 << 20
+"""Bytes of a request without its encoding; a larger one passes as it is. No context window holds as much."""
+
 _STEP = 64 << 10
 """Bytes taken at a time: how far a body can overshoot its bound is one step's expansion."""
 
